@@ -1,1 +1,1 @@
-"""Kindling's serving runtime: PID 1 of a serving pod, and the contract it shares with the operator."""
+"""What runs inside a serving pod: the supervisor of one vLLM engine."""

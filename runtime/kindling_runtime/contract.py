@@ -1,0 +1,216 @@
+"""The launch plan: everything that the operator tells the runtime of a serving pod.
+
+The operator renders a `LaunchPlan` into the pod as JSON and the runtime obeys it. Both sides import
+this module and nothing else of each other, so it does no I/O and needs only msgspec.
+
+The JSON is canonical (sorted keys, every field written), so equal plans are equal bytes and a
+digest of them is a digest of the plan. Any change of shape raises `CONTRACT_VERSION`: a runtime
+that reads another version, or a field that it does not know, refuses with one sentence instead of
+guessing.
+
+Units: every duration is in whole seconds, every KV size in vLLM's own blocks or tokens.
+"""
+
+import enum
+from typing import Annotated, Final, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+CONTRACT_VERSION: Final = 1
+
+ENGINE_PORT: Final = 8000
+"""Where vLLM serves the OpenAI API in the pod (container port name `http`)."""
+RUNTIME_PORT: Final = 9400
+"""Where the runtime serves its own endpoints (container port name `runtime`)."""
+
+STATUS_PATH: Final = "/status"
+READY_PATH: Final = "/readyz"
+LIVE_PATH: Final = "/livez"
+METRICS_PATH: Final = "/metrics"
+
+PLAN_PATH: Final = "/etc/kindling/plan.json"
+TERMINATION_LOG_PATH: Final = "/dev/termination-log"
+TERMINATION_MESSAGE_BYTES: Final = 4096
+"""The kubelet cuts a container's termination message here (Container.terminationMessagePath)."""
+
+KILL_SECONDS: Final = 5
+"""How long the runtime waits for the kernel after SIGKILL before it leaves without the engine."""
+EXIT_MARGIN_SECONDS: Final = 5
+"""Room in the pod's grace period for signals, logs and the runtime's own exit."""
+
+
+class ExitCode(enum.IntEnum):
+    """What the exit status of `kindling-runtime` means; 64, 70 and 78 as in sysexits.h."""
+
+    CLEAN = 0
+    CONTRACT = 64
+    ENGINE = 70
+    PREFLIGHT = 78
+
+
+class ContractError(ValueError):
+    """A launch plan that cannot be obeyed; the text is one sentence for people."""
+
+
+Seconds = Annotated[int, Meta(ge=1, le=7 * 86_400)]
+Port = Annotated[int, Meta(ge=1, le=65_535)]
+Name = Annotated[str, Meta(min_length=1, max_length=253)]
+Text = Annotated[str, Meta(pattern=r"\A[^\x00]*\Z")]
+AbsolutePath = Annotated[str, Meta(pattern=r"\A/[^\x00]*\Z", max_length=4096)]
+RelativePath = Annotated[str, Meta(pattern=r"\A[^/\x00][^\x00]*\Z", max_length=1024)]
+VariableName = Annotated[str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z")]
+Count = Annotated[int, Meta(ge=0)]
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """One object of the contract: immutable, by keyword only, camelCase in JSON."""
+
+
+class Model(_Part, frozen=True, kw_only=True):
+    """Which model the pod serves: its catalog `name` and the name that clients ask for."""
+
+    name: Name
+    served_name: Name
+
+
+class Weights(_Part, frozen=True, kw_only=True):
+    """Where the weights come from, and the folder in which the container sees them."""
+
+    uri: Name
+    path: AbsolutePath
+
+
+class Engine(_Part, frozen=True, kw_only=True):
+    """The engine process.
+
+    `argv` is the complete command; it binds `port` and carries `--shutdown-timeout` equal to
+    `Drain.stream_seconds`. `env` is laid over the container's environment and holds no secret:
+    secrets reach the engine as container variables taken from a Secret, never through this file.
+    """
+
+    argv: Annotated[tuple[Text, ...], Meta(min_length=1)]
+    env: dict[VariableName, Text] = {}
+    port: Port = ENGINE_PORT
+
+
+class Probe(_Part, frozen=True, kw_only=True):
+    """How the runtime proves that the engine generates.
+
+    `startup_seconds` runs from process start to the first token; the engine has failed after it.
+    `token_seconds` is the deadline of one one-token generation.
+    `interval_seconds` is how often a ready engine's evidence is renewed; a request is only sent
+    when the engine's own counters did not move since the last look.
+    `unready_failures` misses in a row end readiness; `wedged_seconds` after the first of them the
+    engine is given up and `/livez` fails.
+    """
+
+    startup_seconds: Seconds
+    token_seconds: Seconds = 30
+    interval_seconds: Seconds = 15
+    unready_failures: Annotated[int, Meta(ge=1, le=100)] = 2
+    wedged_seconds: Seconds = 60
+
+
+class Drain(_Part, frozen=True, kw_only=True):
+    """How the pod leaves, from SIGTERM on.
+
+    `endpoint_seconds` pass between the end of readiness and the engine's SIGTERM, so that no
+    endpoint sends new requests to an engine that refuses them. `stream_seconds` is what running
+    streams get. `grace_seconds` is what the engine gets to exit after them; then SIGKILL.
+    vLLM 0.32 on CPU needed 10.3 s and 14.0 s after the last stream, so plan at least 20.
+    """
+
+    endpoint_seconds: Annotated[int, Meta(ge=0, le=3600)]
+    stream_seconds: Seconds
+    grace_seconds: Seconds
+
+
+class Expected(_Part, frozen=True, kw_only=True):
+    """Numbers that the planner computed and the engine's own must equal; null where unplanned."""
+
+    kv_blocks: Count | None = None
+    kv_tokens: Count | None = None
+    max_model_len: Count | None = None
+
+
+class Requires(_Part, frozen=True, kw_only=True):
+    """What must be in the weights folder before the engine is started; paths relative to it."""
+
+    files: tuple[RelativePath, ...] = ("config.json",)
+
+
+class LaunchPlan(_Part, frozen=True, kw_only=True):
+    """One pod's orders."""
+
+    version: int = CONTRACT_VERSION
+    model: Model
+    weights: Weights
+    engine: Engine
+    probe: Probe
+    drain: Drain
+    runtime_port: Port = RUNTIME_PORT
+    expected: Expected = Expected()
+    requires: Requires = Requires()
+
+
+def termination_grace_seconds(drain: Drain) -> int:
+    """The pod's `terminationGracePeriodSeconds`: every wait of a drain, one after the other."""
+    waits = drain.endpoint_seconds + drain.stream_seconds + drain.grace_seconds
+    return waits + KILL_SECONDS + EXIT_MARGIN_SECONDS
+
+
+def encode(plan: LaunchPlan) -> bytes:
+    """The canonical JSON of `plan`.
+
+    Raises ContractError for a plan that `decode` would refuse: a struct checks nothing when it is
+    built in code, and a bad plan must fail at its author, not in a pod.
+    """
+    data = msgspec.json.encode(plan, order="sorted")
+    decode(data)
+    return data
+
+
+def decode(data: bytes) -> LaunchPlan:
+    """The plan in `data`; raises ContractError when it is not one of this version."""
+    # The version is read first and alone: of another version nothing else may be assumed.
+    found = _parse(data, _Versioned).version
+    if found != CONTRACT_VERSION:
+        raise ContractError(
+            f"the launch plan has contract version {found}, this runtime speaks version "
+            f"{CONTRACT_VERSION}; use the runtime image of the operator's own release"
+        )
+    return _parse(data, LaunchPlan)
+
+
+class _Versioned(msgspec.Struct):
+    version: int
+
+
+_Shape = TypeVar("_Shape", bound=msgspec.Struct)
+
+
+def _parse(data: bytes, shape: type[_Shape]) -> _Shape:
+    try:
+        return msgspec.json.decode(data, type=shape)
+    except msgspec.ValidationError as error:
+        what, where = _located(str(error))
+        raise ContractError(
+            f"the launch plan is wrong at {where}: {what}; use the runtime image of the "
+            f"operator's own release (contract version {CONTRACT_VERSION})"
+        ) from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ContractError(
+            f"the launch plan is not JSON: {_one_line(str(error))}; have the operator render it"
+        ) from None
+
+
+def _located(problem: str) -> tuple[str, str]:
+    """Split msgspec's "Expected `int`, got `str` - at `$.drain`" into what and where."""
+    what, _, where = problem.partition(" - at ")
+    path = where.replace("`", "").replace("$.", "").replace("$", "") or "its top level"
+    return _one_line(what[:1].lower() + what[1:]), path
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
