@@ -1,0 +1,1 @@
+"""Frozen values that the stages exchange: no I/O, no clock, no Kubernetes client."""

@@ -1,0 +1,126 @@
+"""Small typed views of observed objects: only the fields that a decision reads.
+
+Views are made once at the edge (observe.parse) and are compared by value: two watch events
+that differ in nothing we read are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from kindling_operator.model.names import Key, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """Identity of one observed object; uid and resource_version become preconditions of writes."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind.kind} {self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A node taint (value "" when absent)."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node as placement sees it. Memory in bytes, CPU in millicores, `gpus` allocatable devices."""
+
+    name: str
+    labels: Mapping[str, str]
+    architecture: str
+    ready: bool
+    unschedulable: bool
+    cpu_millis: int
+    memory: int
+    gpus: int
+    gpu_product: str
+    gpu_memory: int
+    taints: tuple[Taint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """A pod that requests a GPU or serves one of our models.
+
+    `waiting_*` is the engine container's waiting state, `ended_*` its last termination;
+    `unschedulable` is the scheduler's message while PodScheduled is False, else "".
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    created: datetime
+    node: str
+    phase: str
+    gpus: int
+    model: Key | None
+    revision: str
+    ready: bool
+    terminating: bool
+    unschedulable: str = ""
+    waiting_reason: str = ""
+    waiting_message: str = ""
+    ended_exit_code: int | None = None
+    ended_reason: str = ""
+    ended_message: str = ""
+    restarts: int = 0
+    image: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimView:
+    """A PersistentVolumeClaim: does it exist, is it bound."""
+
+    namespace: str
+    name: str
+    phase: str
+    terminating: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointsView:
+    """Pods that the model's Service sends traffic to, by name, from one EndpointSlice."""
+
+    model: Key
+    slice_name: str
+    ready_pods: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChildView:
+    """An object that carries our labels.
+
+    `manifest` is the observed object without status, managedFields and other server-set
+    metadata; `status` holds the integers of a Deployment's status (replicas, readyReplicas,
+    availableReplicas, updatedReplicas, observedGeneration) and is empty for other kinds.
+    """
+
+    ref: ObjectRef
+    owner: Key | None
+    owner_uid: str
+    created: datetime
+    generation: int
+    terminating: bool
+    manifest: Mapping[str, Any]
+    status: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        found: Mapping[str, str] = self.manifest.get("metadata", {}).get("annotations", {})
+        return found

@@ -1,0 +1,75 @@
+"""Kubernetes quantities and Go durations as plain numbers.
+
+Both spellings are Kubernetes' own: quantities as in apimachinery's ``resource.Quantity``
+(https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/), durations as
+in Go's ``time.ParseDuration`` (https://pkg.go.dev/time#ParseDuration).
+"""
+
+import re
+from fractions import Fraction
+from math import ceil
+from typing import Final
+
+QUANTITY_PATTERN: Final = r"^([0-9]+|[0-9]+\.[0-9]+)([KMGTPE]i|[munkMGTPE]|[eE][+-]?[0-9]{1,2})?$"
+DURATION_PATTERN: Final = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
+
+_QUANTITY: Final = re.compile(QUANTITY_PATTERN, re.ASCII)
+_DURATION: Final = re.compile(DURATION_PATTERN, re.ASCII)
+_DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", re.ASCII)
+
+_BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_SECONDS: Final = {
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "m": Fraction(60),
+    "h": Fraction(3600),
+}
+
+
+def quantity_value(quantity: int | str) -> Fraction:
+    """The exact value of a quantity such as ``80Gi``, ``500m``, ``2e9`` or a bare integer.
+
+    Raises ``ValueError`` for anything that Kubernetes would not read as a quantity >= 0.
+    """
+    text = str(quantity)
+    match = _QUANTITY.match(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a quantity; write a number with a unit, such as 80Gi")
+    number, suffix = Fraction(match[1]), match[2] or ""
+    if suffix in _BINARY:
+        return number * 1024 ** (_BINARY.index(suffix) + 1)
+    if suffix in _DECIMAL:
+        return number * Fraction(10) ** _DECIMAL[suffix]
+    return number * Fraction(10) ** int(suffix[1:]) if suffix else number
+
+
+def quantity_bytes(quantity: int | str) -> int:
+    """Whole bytes of a quantity, rounded up as Kubernetes rounds."""
+    return ceil(quantity_value(quantity))
+
+
+def quantity_millis(quantity: int | str) -> int:
+    """Thousandths of a quantity (CPU in millicores), rounded up as Kubernetes rounds."""
+    return ceil(quantity_value(quantity) * 1000)
+
+
+def duration_seconds(duration: str) -> float:
+    """Seconds of a Go duration such as ``168h``, ``1h30m`` or ``250ms``.
+
+    Raises ``ValueError`` for anything else, signs included: none of our durations is negative.
+    """
+    if _DURATION.match(duration) is None:
+        raise ValueError(
+            f"{duration!r} is not a duration; write hours, minutes and seconds, such as 1h30m"
+        )
+    parts = _DURATION_PART.findall(duration)
+    return float(sum(Fraction(number) * _SECONDS[unit] for number, unit in parts))
+
+
+def format_bytes(count: int) -> str:
+    """Bytes for a person: GiB with one decimal from 1 GiB up, MiB below, bytes below 1 MiB."""
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20)):
+        if abs(count) >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} B"

@@ -1,0 +1,54 @@
+"""Everything one decision may look at, at one moment, immutable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kindling_operator.model.names import Key
+from kindling_operator.model.objects import ChildView, ClaimView, NodeView, PodView
+from kindling_operator.model.parse import Invalid, ParsedModel
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What the operator was installed with: chart values that a decision depends on.
+
+    Images are complete references (by digest where the chart gives one).
+    """
+
+    cuda_image: str
+    cpu_image: str
+    image_pull_policy: str = "IfNotPresent"
+    image_pull_secrets: tuple[str, ...] = ()
+    name_foreign_holders: bool = False
+    development_store: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One consistent look at the cluster; sorted, so equal clusters give equal snapshots.
+
+    `children` holds, per model, every object of CHILD_KINDS that carries its labels;
+    `endpoints` the names of the pods that its Service sends traffic to.
+    `synced` is False until every watch has delivered its first list: nothing is deleted then.
+    """
+
+    now: datetime
+    synced: bool
+    environment: Environment
+    models: Mapping[Key, ParsedModel | Invalid]
+    nodes: tuple[NodeView, ...] = ()
+    pods: tuple[PodView, ...] = ()
+    claims: tuple[ClaimView, ...] = ()
+    children: Mapping[Key, tuple[ChildView, ...]] = field(default_factory=dict)
+    endpoints: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)
+
+    def pods_of(self, key: Key) -> tuple[PodView, ...]:
+        """Serving pods of one model, by name."""
+        return tuple(pod for pod in self.pods if pod.model == key)
+
+    def claim(self, namespace: str, name: str) -> ClaimView | None:
+        """The claim of that name, or None."""
+        return next((c for c in self.claims if (c.namespace, c.name) == (namespace, name)), None)
