@@ -1,0 +1,98 @@
+# Everything a person types. `make help` lists it; each target works on its own, from any state.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PY := .venv/bin/python
+CLUSTER := tests/support/cluster/cluster
+GENERATED := crds charts/kindling/templates/crd.yaml docs/reference
+SHELL_FILES = $(shell git grep -lE '^\#!(/usr)?/bin/(env )?bash' -- ':!*.md')
+
+help: ## list every target
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: .venv ## one-node cluster, images, chart, a tiny model on CPU, a completion through the endpoint
+	@tests/support/demo/demo
+
+demo-down: ## remove the demo and its cluster (images and binaries stay cached)
+	@$(CLUSTER) --name demo down
+
+test: .venv ## everything: lint, unit, golden, and the real one-node cluster with real vLLM
+	@$(MAKE) -j3 --output-sync=line test-fast prepare-cluster prepare-images
+	@$(MAKE) test-cluster
+
+test-fast: lint test-unit ## lint and the tests that need neither network nor cluster
+
+test-unit: .venv ## unit, property, golden and contract tests
+	$(PY) -m pytest -m "not cluster and not slow" tests
+
+test-cluster: .venv ## the tests that need the one-node cluster (it is started, and left up)
+	$(PY) -m pytest -v -m "cluster and not slow" tests
+
+soak: .venv ## repetition, chaos and long cases; the last result is in docs/soak.md
+	$(PY) -m pytest -v -m slow --timeout=7200 tests
+
+bench: .venv ## the figures, as a table of ratios (never part of pass or fail)
+	$(PY) -m tests.bench
+
+lint: .venv generated ## ruff, mypy, import-linter, yamllint, shellcheck, hadolint, locks, structure, generated files
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	.venv/bin/yamllint --strict .
+	.venv/bin/shellcheck -x $(SHELL_FILES)
+	.venv/bin/hadolint $$(git ls-files 'images/**Containerfile')
+	$(PY) -m tests.support.lint
+	images/lock --check
+
+typecheck: .venv ## mypy --strict alone
+	.venv/bin/mypy
+
+format: .venv ## ruff format and the fixes ruff is sure of
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+
+generate: .venv ## CRD, the chart's copy of it, API reference: all from the typed model
+	$(PY) -m kindling_operator.schema
+
+generated: generate
+	@git diff --exit-code -- $(GENERATED) || { echo "generated files were stale: commit what 'make generate' wrote"; exit 1; }
+	@new=$$(git ls-files --others --exclude-standard -- $(GENERATED)); [ -z "$$new" ] || { echo "generated files are not committed: $$new"; exit 1; }
+
+golden: .venv ## rewrite the golden files from what the code does now; read the diff before you commit it
+	KINDLING_GOLDEN=write $(PY) -m pytest -q tests/golden
+
+images: .venv ## build the operator and runtime-cpu images
+	images/build operator runtime-cpu
+
+chart: .venv ## lint the chart with both helms and package it into dist/
+	@$(CLUSTER) build helm helm3
+	@eval "$$($(CLUSTER) paths helm helm3)" && helm3 lint charts/kindling && helm lint charts/kindling && mkdir -p dist && helm package -d dist charts/kindling
+
+cluster-up: ## start the one-node cluster "test" and print how to use it
+	@$(CLUSTER) --name test up && $(CLUSTER) --name test env
+
+cluster-down: ## stop the one-node cluster "test" (images stay; PURGE=1 removes everything)
+	@$(CLUSTER) --name test down $(if $(PURGE),--purge)
+
+prepare-cluster:
+	@$(CLUSTER) build core registry helm helm3
+
+prepare-images: .venv
+	@images/build operator runtime-cpu > /dev/null
+
+lock: .venv ## resolve every lock file again within the pins
+	.venv/bin/uv lock
+	images/lock --update
+
+clean: ## remove what builds left in this folder (the shared cache stays: see docs/install.md)
+	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis tests/.failures
+
+.venv: .venv/.stamp
+
+.venv/.stamp: pyproject.toml uv.lock tests/support/bootstrap
+	@tests/support/bootstrap
+
+.PHONY: help demo demo-down test test-fast test-unit test-cluster soak bench lint typecheck format generate generated golden images chart cluster-up cluster-down prepare-cluster prepare-images lock clean .venv

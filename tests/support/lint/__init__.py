@@ -1,0 +1,1 @@
+"""House rules that no off-the-shelf linter checks."""
