@@ -6,18 +6,25 @@ divide over GPUs, and how many bytes each checkpoint has. What only Kindling's a
 """
 
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, ClassVar
 
-from msgspec import Meta, Struct
+from msgspec import Meta, field
 
-MAX_INT32: Final = 2**31 - 1
-MAX_EXACT: Final = 2**53 - 1
-"""The largest integer that every JSON reader keeps exactly (RFC 8259, section 6)."""
-
-Count = Annotated[int, Meta(ge=1, le=MAX_INT32)]
-SmallCount = Annotated[int, Meta(ge=1, le=4096)]
-ByteCount = Annotated[int, Meta(ge=1, le=MAX_EXACT)]
-Name = Annotated[str, Meta(min_length=1, max_length=63, pattern="^[a-z0-9]([-a-z0-9_]*[a-z0-9])?$")]
+from kindling_operator.model.fields import (
+    AS_SET,
+    BY_NAME,
+    MAX_EXACT,
+    ByteCount,
+    Count,
+    GroupName,
+    Rule,
+    SmallCount,
+    Spec,
+    Text,
+    doc,
+    matches,
+    text,
+)
 
 
 class AttentionKind(StrEnum):
@@ -28,8 +35,7 @@ class AttentionKind(StrEnum):
     SLIDING = "Sliding"
     """The last `window` tokens only."""
     CONV = "Conv"
-    """The last `window` inputs of a short convolution, kept in the KV cache beside the layer's
-    own attention (Inkling)."""
+    """The last `window` inputs of a short convolution, in the KV cache beside the attention."""
 
 
 class CheckpointName(StrEnum):
@@ -54,290 +60,223 @@ class Modality(StrEnum):
     AUDIO = "Audio"
 
 
-class AttentionGroup(
-    Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    rename="camel",
-):
+ClassName = Annotated[
+    str,
+    text(
+        128,
+        matches(
+            "^[A-Za-z_][A-Za-z0-9_]*$",
+            "copy one class name from `architectures` in config.json, such as Qwen3ForCausalLM",
+        ),
+    ),
+]
+HeadSize = Annotated[int, Meta(ge=1, le=65536)]
+HeadSizeOrNone = Annotated[int, Meta(ge=0, le=65536)]
+BytesOrNone = Annotated[int, Meta(ge=0, le=MAX_EXACT)]
+BlockTokens = Annotated[int, Meta(ge=1, le=1024)]
+Depths = Annotated[int, Meta(ge=1, le=32)]
+Revision = Annotated[str, text(128)]
+TensorParallel = Annotated[int, Meta(ge=1, le=64)]
+
+
+class AttentionGroup(Spec, frozen=True, kw_only=True):
     """Layers that keep the same kind and shape of KV cache.
 
-    One token of one layer takes ``kvHeads x (headSize + headSizeValue)`` elements.
+    One token of one layer takes kvHeads x (headSize + headSizeValue) elements.
     """
 
-    name: Annotated[Name, Meta(description="Name of the group, used in status and in messages.")]
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="(self.kind == 'Full') != has(self.window)",
+            message="give `window` for Sliding and Conv groups, and only for those",
+            holds=lambda g: (g.kind is AttentionKind.FULL) != (g.window is not None),
+        ),
+    )
+
+    name: Annotated[GroupName, doc("Name of the group, used in status and in messages.")]
     kind: Annotated[
         AttentionKind,
-        Meta(
-            description="Full keeps every token, Sliding the last `window` tokens, Conv the last"
-            " `window` inputs of a short convolution."
+        doc(
+            "Full keeps every token, Sliding the last `window` tokens, Conv the last `window`"
+            " inputs of a short convolution."
         ),
     ]
     layers: Annotated[
         SmallCount,
-        Meta(
-            description="Number of layers in this group. The Full and Sliding groups together are"
-            " all layers of the model; a layer with a short convolution is also counted in a"
-            " Conv group."
+        doc(
+            "Layers in this group. The Full and Sliding groups together are all layers of the"
+            " model; a layer with a short convolution is counted in a Conv group as well."
         ),
     ]
     kv_heads: Annotated[
-        SmallCount,
-        Meta(description="Key/value heads per layer (num_key_value_heads of config.json)."),
+        SmallCount, doc("Key/value heads per layer (num_key_value_heads in config.json).")
     ]
-    head_size: Annotated[
-        Annotated[int, Meta(ge=1, le=65536)],
-        Meta(description="Elements of one key head (head_dim of config.json)."),
-    ]
-    head_size_value: (
-        Annotated[
-            Annotated[int, Meta(ge=0, le=65536)],
-            Meta(
-                description="Elements of one value head; headSize if not given, 0 where no values"
-                " are kept (latent attention, convolutions)."
-            ),
-        ]
-        | None
-    ) = None
-    window: (
-        Annotated[
-            Count,
-            Meta(
-                description="Tokens that the group looks back (sliding_window of config.json, kernel"
-                " width of a convolution). Required for Sliding and Conv, forbidden for Full."
-            ),
-        ]
-        | None
-    ) = None
-    block_tokens: (
-        Annotated[
-            Annotated[int, Meta(ge=1, le=1024)],
-            Meta(
-                description="Tokens per KV block if this model's kernels fix it; vLLM's own block"
-                " size otherwise."
-            ),
-        ]
-        | None
-    ) = None
+    head_size: Annotated[HeadSize, doc("Elements of one key head (head_dim in config.json).")]
+    head_size_value: Annotated[
+        HeadSizeOrNone | None,
+        doc(
+            "Elements of one value head. Default: headSize; 0 where no values are kept (latent"
+            " attention, convolutions)."
+        ),
+    ] = None
+    window: Annotated[
+        Count | None,
+        doc(
+            "Tokens that a layer looks back (sliding_window in config.json, or the width of the"
+            " convolution). Required for Sliding and Conv."
+        ),
+    ] = None
+    block_tokens: Annotated[
+        BlockTokens | None,
+        doc("Tokens per KV block where the model's kernels fix it. Default: the engine's own."),
+    ] = None
 
 
-class SharedExperts(
-    Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    rename="camel",
-):
+class SharedExperts(Spec, frozen=True, kw_only=True):
     """Experts that every token passes."""
 
-    count: Annotated[SmallCount, Meta(description="Number of shared experts per layer.")]
-    intermediate_size: Annotated[
-        Count, Meta(description="Inner width of one shared expert, in elements.")
-    ]
+    count: Annotated[SmallCount, doc("Shared experts per layer.")]
+    intermediate_size: Annotated[Count, doc("Inner width of one shared expert, in elements.")]
 
 
-class Experts(
-    Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    rename="camel",
-):
+class Experts(Spec, frozen=True, kw_only=True):
     """The mixture of experts: which part of the weights a token reads."""
 
-    count: Annotated[SmallCount, Meta(description="Routed experts per layer.")]
-    per_token: Annotated[
-        SmallCount, Meta(description="Routed experts that one token passes (top k).")
-    ]
-    layers: Annotated[
-        SmallCount, Meta(description="Layers that have experts; the others have a dense MLP.")
-    ]
-    intermediate_size: Annotated[
-        Count, Meta(description="Inner width of one routed expert, in elements.")
-    ]
-    shared: (
-        Annotated[SharedExperts, Meta(description="Experts that every token passes.")] | None
-    ) = None
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="self.perToken <= self.count",
+            message="`perToken` must not exceed `count`, the number of routed experts",
+            holds=lambda e: e.per_token <= e.count,
+        ),
+    )
+
+    count: Annotated[SmallCount, doc("Routed experts per layer.")]
+    per_token: Annotated[SmallCount, doc("Routed experts that one token passes (top k).")]
+    layers: Annotated[SmallCount, doc("Layers with experts; the others have a dense MLP.")]
+    intermediate_size: Annotated[Count, doc("Inner width of one routed expert, in elements.")]
+    shared: Annotated[SharedExperts | None, doc("Experts that every token passes.")] = None
 
 
-class Draft(
-    Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    rename="camel",
-):
+class Draft(Spec, frozen=True, kw_only=True):
     """Multi-token-prediction layers that come with the checkpoint."""
 
     depths: Annotated[
-        Annotated[int, Meta(ge=1, le=32)],
-        Meta(
-            description="Prediction layers, one per drafted token (num_nextn_predict_layers of"
-            " config.json)."
-        ),
+        Depths,
+        doc("Prediction layers, one per drafted token (num_nextn_predict_layers in config.json)."),
     ]
     attention_group: Annotated[
-        Name,
-        Meta(description="Name of the attention group whose KV shape each prediction layer has."),
+        GroupName, doc("Attention group whose KV shape each prediction layer has.")
     ]
-    conv_group: (
-        Annotated[
-            Name,
-            Meta(
-                description="Name of the Conv group that each prediction layer also belongs to, if"
-                " it has a short convolution."
-            ),
-        ]
-        | None
-    ) = None
+    conv_group: Annotated[
+        GroupName | None,
+        doc("Conv group whose shape each prediction layer has too, if it has a convolution."),
+    ] = None
 
 
-class Checkpoint(
-    Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    rename="camel",
-):
+class Checkpoint(Spec, frozen=True, kw_only=True):
     """One published set of weights."""
 
-    name: Annotated[CheckpointName, Meta(description="Number format of the weights.")]
-    bytes: Annotated[
-        ByteCount,
-        Meta(description="Size of all weight files in bytes, as they are held in memory."),
-    ]
+    name: Annotated[CheckpointName, doc("Number format of the weights.")]
+    bytes: Annotated[ByteCount, doc("Size of the weights in memory, in bytes.")]
     replicated_bytes: Annotated[
-        Annotated[int, Meta(ge=0, le=MAX_EXACT)],
-        Meta(
-            description="Bytes of `bytes` that every tensor-parallel rank holds in full (an"
-            " embedding that is not divided)."
-        ),
+        BytesOrNone,
+        doc("Part of `bytes` that every tensor-parallel rank holds in full, in bytes."),
     ] = 0
     expert_bytes: Annotated[
-        Annotated[int, Meta(ge=0, le=MAX_EXACT)],
-        Meta(description="Bytes of `bytes` in routed experts, which expert parallelism divides."),
+        BytesOrNone,
+        doc("Part of `bytes` in routed experts, which expert parallelism divides, in bytes."),
     ] = 0
-    repository: (
-        Annotated[
-            Annotated[str, Meta(min_length=1, max_length=512)],
-            Meta(description="Where the weights are published, as a weights URI."),
-        ]
-        | None
-    ) = None
-    revision: (
-        Annotated[
-            Annotated[str, Meta(min_length=1, max_length=128)],
-            Meta(description="Commit or digest of the published weights."),
-        ]
-        | None
-    ) = None
+    repository: Annotated[Text | None, doc("Where the weights are published, as a URI.")] = None
+    revision: Annotated[Revision | None, doc("Commit or digest of the published weights.")] = None
 
 
-class Architecture(
-    Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    rename="camel",
-):
+class Architecture(Spec, frozen=True, kw_only=True):
     """A decoder that vLLM serves, described far enough to compute its memory."""
 
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="self.attention.filter(g, g.kind != 'Conv').map(g, g.layers).sum() == self.layers",
+            message="the `layers` of the Full and Sliding groups must add up to the model's"
+            " `layers`",
+            holds=lambda a: a.layers == a.attention_layers,
+        ),
+        Rule(
+            cel="self.attention.all(g, g.kind == 'Conv' || self.attentionHeads % g.kvHeads == 0)",
+            message="`attentionHeads` must be divisible by the `kvHeads` of every Full and Sliding"
+            " group",
+            holds=lambda a: all(
+                g.kind is AttentionKind.CONV or a.attention_heads % g.kv_heads == 0
+                for g in a.attention
+            ),
+        ),
+        Rule(
+            cel="has(self.intermediateSize) || (has(self.experts)"
+            " && self.experts.layers == self.layers)",
+            message="give `intermediateSize` (the dense MLP), or `experts` for all layers",
+            holds=lambda a: (
+                a.intermediate_size is not None
+                or (a.experts is not None and a.experts.layers == a.layers)
+            ),
+        ),
+    )
+
     architecture: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=128, pattern="^[A-Za-z_][A-Za-z0-9_]*$")],
-        Meta(
-            description="Model class in `architectures` of config.json, for example"
-            " Qwen3ForCausalLM."
-        ),
+        ClassName, doc("Model class in `architectures` of config.json, such as Qwen3ForCausalLM.")
     ]
-    hidden_size: Annotated[
-        Count, Meta(description="Width of the residual stream, in elements (hidden_size).")
-    ]
-    vocabulary_size: Annotated[
-        Count, Meta(description="Number of token ids, padding included (vocab_size).")
-    ]
-    attention_heads: Annotated[
-        SmallCount, Meta(description="Query heads per layer (num_attention_heads).")
-    ]
-    layers: Annotated[SmallCount, Meta(description="Decoder layers in all (num_hidden_layers).")]
-    intermediate_size: (
-        Annotated[
-            Count,
-            Meta(description="Inner width of the dense MLP, in elements; not given if none."),
-        ]
-        | None
-    ) = None
+    hidden_size: Annotated[Count, doc("Width of the residual stream, in elements (hidden_size).")]
+    vocabulary_size: Annotated[Count, doc("Token ids, padding included (vocab_size).")]
+    attention_heads: Annotated[SmallCount, doc("Query heads per layer (num_attention_heads).")]
+    layers: Annotated[SmallCount, doc("Decoder layers in all (num_hidden_layers).")]
+    intermediate_size: Annotated[
+        Count | None, doc("Inner width of the dense MLP, in elements (intermediate_size).")
+    ] = None
     attention: Annotated[
-        Annotated[tuple[AttentionGroup, ...], Meta(min_length=1, max_length=16)],
-        Meta(
-            description="The layers by kind and shape of their KV cache.",
-            extra_json_schema={
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["name"],
-            },
-        ),
+        tuple[AttentionGroup, ...],
+        Meta(min_length=1, max_length=16),
+        BY_NAME,
+        doc("The layers, grouped by kind and shape of their KV cache."),
     ]
-    experts: (
-        Annotated[Experts, Meta(description="The mixture of experts; not given for dense models.")]
-        | None
-    ) = None
-    draft: (
-        Annotated[
-            Draft,
-            Meta(description="Multi-token-prediction layers; not given if there are none."),
-        ]
-        | None
-    ) = None
+    experts: Annotated[Experts | None, doc("The mixture of experts; none in a dense model.")] = None
+    draft: Annotated[
+        Draft | None, doc("Multi-token-prediction layers, if the checkpoint has them.")
+    ] = None
     context_length: Annotated[
-        Count,
-        Meta(
-            description="Longest context that the model was made for, in tokens"
-            " (max_position_embeddings)."
-        ),
+        Count, doc("Longest context the model was made for, in tokens (max_position_embeddings).")
     ]
     checkpoints: Annotated[
-        Annotated[tuple[Checkpoint, ...], Meta(min_length=1, max_length=2)],
-        Meta(
-            description="The sets of weights that exist.",
-            extra_json_schema={
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["name"],
-            },
-        ),
+        tuple[Checkpoint, ...],
+        Meta(min_length=1, max_length=2),
+        BY_NAME,
+        doc("The published sets of weights."),
     ]
     devices: Annotated[
-        Annotated[tuple[Device, ...], Meta(min_length=1, max_length=2)],
-        Meta(
-            description="Processors that can run it. CPU is for tiny models: tests and laptops.",
-            extra_json_schema={"x-kubernetes-list-type": "set"},
-        ),
+        tuple[Device, ...],
+        Meta(min_length=1, max_length=2),
+        AS_SET,
+        doc("Processors that can run it. CPU is for tiny models: tests and laptops."),
     ] = (Device.GPU,)
-    tensor_parallel_sizes: (
-        Annotated[
-            Annotated[
-                tuple[Annotated[int, Meta(ge=1, le=64)], ...], Meta(min_length=1, max_length=16)
-            ],
-            Meta(
-                description="Tensor-parallel sizes that the model's kernels accept; every divisor"
-                " of attentionHeads if not given.",
-                extra_json_schema={"x-kubernetes-list-type": "set"},
-            ),
-        ]
-        | None
-    ) = None
-    modalities: Annotated[
-        Annotated[tuple[Modality, ...], Meta(min_length=1, max_length=3)],
-        Meta(
-            description="What a request may contain.",
-            extra_json_schema={"x-kubernetes-list-type": "set"},
+    tensor_parallel_sizes: Annotated[
+        Annotated[tuple[TensorParallel, ...], Meta(min_length=1, max_length=16), AS_SET] | None,
+        doc(
+            "Tensor-parallel sizes that the model's kernels accept. Default: the divisors of"
+            " attentionHeads."
         ),
+    ] = None
+    modalities: Annotated[
+        tuple[Modality, ...],
+        Meta(min_length=1, max_length=3),
+        AS_SET,
+        doc("What a request may contain."),
     ] = (Modality.TEXT,)
+
+    @property
+    def attention_layers(self) -> int:
+        """Layers of all groups that attend (convolutions run beside them)."""
+        return sum(g.layers for g in self.attention if g.kind is not AttentionKind.CONV)
+
+    def checkpoint(self, name: CheckpointName) -> Checkpoint | None:
+        """The checkpoint of that name, or None."""
+        return next((c for c in self.checkpoints if c.name is name), None)
 
 
 class CapabilityStatus(StrEnum):
@@ -348,73 +287,50 @@ class CapabilityStatus(StrEnum):
     BROKEN = "Broken"
 
 
-class Capability(
-    Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    rename="camel",
-):
-    """The status of one combination; the first entry that matches counts."""
+class Capability(Spec, frozen=True, kw_only=True):
+    """The status of one combination; the first entry of the list that matches counts.
+
+    A field that is None matches everything, `feature` None is the bare model.
+    `gpu_architecture` is a compute capability such as ``sm90``; `reason` one sentence for the
+    user: what works or breaks, and where.
+    """
 
     status: CapabilityStatus
     gpu_architecture: str | None = None
-    """Compute capability such as ``sm90``; any if None."""
     checkpoint: CheckpointName | None = None
-    """Any checkpoint if None."""
     feature: str | None = None
-    """The bare model if None."""
     reason: str
-    """One sentence for the user: what works or breaks, and where."""
     source: str
 
 
-class ForbiddenArgument(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
-):
-    """A vLLM argument that breaks this model."""
+class ForbiddenArgument(Spec, frozen=True, kw_only=True):
+    """A vLLM option that breaks this model, without its value, such as ``--block-size``."""
 
     argument: str
-    """The option without its value, such as ``--block-size``."""
     reason: str
     source: str
 
 
-class Parsers(
-    Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    rename="camel",
-):
+class Parsers(Spec, frozen=True, kw_only=True):
     """Names of vLLM's parsers for this model's output."""
 
     reasoning: str | None = None
     tool_call: str | None = None
 
 
-class CatalogEntry(
-    Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    rename="camel",
-):
-    """A model that Kindling knows: its architecture and the facts that no user has to type."""
+class CatalogEntry(Spec, frozen=True, kw_only=True):
+    """A model that Kindling knows: its architecture and the facts that no user has to type.
 
-    name: Name
+    `required_arguments` are vLLM options with their values (``--name=value``). `sources` tells for
+    each number, by its path (``architecture.hiddenSize``), where it comes from.
+    """
+
+    name: str
     title: str
-    """How people write the model's name."""
     architecture: Architecture
     parsers: Parsers = Parsers()
     required_arguments: tuple[str, ...] = ()
-    """vLLM arguments that every replica gets, each with its value (``--name=value``)."""
-    required_environment: dict[str, str] = {}
-    """Environment variables that every replica gets."""
+    required_environment: dict[str, str] = field(default_factory=dict)
     forbidden_arguments: tuple[ForbiddenArgument, ...] = ()
     capabilities: tuple[Capability, ...] = ()
     sources: dict[str, str]
-    """For each number above, by its path (``architecture.hiddenSize``): where it comes from."""

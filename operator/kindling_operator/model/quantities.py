@@ -10,7 +10,9 @@ from fractions import Fraction
 from math import ceil
 from typing import Final
 
-QUANTITY_PATTERN: Final = r"^([0-9]+|[0-9]+\.[0-9]+)([KMGTPE]i|[munkMGTPE]|[eE][+-]?[0-9]{1,2})?$"
+_SUFFIX: Final = r"([KMGTPE]i|[munkMGTPE]|[eE][+-]?[0-9]{1,2})?"
+QUANTITY_PATTERN: Final = rf"^([0-9]+|[0-9]+\.[0-9]+){_SUFFIX}$"
+POSITIVE_PATTERN: Final = rf"^(0*[1-9][0-9]*(\.[0-9]+)?|[0-9]+\.0*[1-9][0-9]*){_SUFFIX}$"
 DURATION_PATTERN: Final = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
 
 _QUANTITY: Final = re.compile(QUANTITY_PATTERN, re.ASCII)
@@ -36,12 +38,14 @@ def quantity_value(quantity: int | str) -> Fraction:
     match = _QUANTITY.match(text)
     if match is None:
         raise ValueError(f"{text!r} is not a quantity; write a number with a unit, such as 80Gi")
-    number, suffix = Fraction(match[1]), match[2] or ""
+    return Fraction(match[1]) * _factor(match[2] or "")
+
+
+def _factor(suffix: str) -> Fraction:
     if suffix in _BINARY:
-        return number * 1024 ** (_BINARY.index(suffix) + 1)
-    if suffix in _DECIMAL:
-        return number * Fraction(10) ** _DECIMAL[suffix]
-    return number * Fraction(10) ** int(suffix[1:]) if suffix else number
+        return Fraction(1024 ** (_BINARY.index(suffix) + 1))
+    exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:] or 0)
+    return Fraction(10**exponent) if exponent >= 0 else Fraction(1, 10**-exponent)
 
 
 def quantity_bytes(quantity: int | str) -> int:

@@ -1,0 +1,135 @@
+"""``spec.model``: which model, which weights."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from kindling_operator.model.architecture import Architecture, CheckpointName
+from kindling_operator.model.fields import (
+    ObjectName,
+    Rule,
+    SecretKey,
+    Spec,
+    doc,
+    matches,
+    text,
+)
+
+
+class ModelName(StrEnum):
+    """An entry of the catalog."""
+
+    INKLING = "inkling"
+    FLINT = "flint"
+    CUSTOM = "custom"
+
+
+class CheckpointChoice(StrEnum):
+    """Which set of weights to serve."""
+
+    AUTO = "Auto"
+    BF16 = "BF16"
+    NVFP4 = "NVFP4"
+
+    @property
+    def pinned(self) -> CheckpointName | None:
+        """The checkpoint that the user insists on, or None for Auto."""
+        return None if self is CheckpointChoice.AUTO else CheckpointName(self.value)
+
+
+WeightsUri = Annotated[
+    str,
+    text(
+        512,
+        matches(
+            "^(hf|s3|gs|az|pvc)://[A-Za-z0-9][^ ]*$|^file:///[^ ]*$",
+            "start with hf://, s3://, gs://, az:// or pvc://, or with file:/// and a path"
+            " inside the image",
+        ),
+        Rule(
+            cel="!self.matches(r'/[.][.](/|$)')",
+            message="write the path without `..`",
+            holds=lambda uri: "/../" not in f"{uri}/",
+        ),
+    ),
+]
+Revision = Annotated[str, text(128)]
+
+
+class SecretKeyRef(Spec, frozen=True, kw_only=True):
+    """One key of a Secret in the object's namespace."""
+
+    name: Annotated[ObjectName, doc("Name of the Secret.")]
+    key: Annotated[SecretKey, doc("Key in the Secret.")]
+
+
+class Weights(Spec, frozen=True, kw_only=True):
+    """Where the weights come from."""
+
+    uri: Annotated[
+        WeightsUri | None,
+        doc(
+            "Source of the weights: hf://org/name, s3://bucket/prefix, gs://bucket/prefix,"
+            " az://container/prefix, pvc://claim/path (a claim of this namespace) or"
+            " file:///path inside the image. Default: the catalog's repository."
+        ),
+    ] = None
+    revision: Annotated[
+        Revision | None,
+        doc(
+            "Commit or digest of the weights; part of every cache key. Default: the catalog's"
+            " pinned one."
+        ),
+    ] = None
+    token_secret_ref: Annotated[
+        SecretKeyRef | None, doc("Secret with the access token of a private hf:// repository.")
+    ] = None
+    cache_claim: Annotated[
+        ObjectName | None,
+        doc(
+            "PersistentVolumeClaim of this namespace that keeps downloads and compiled kernels."
+            " Default: the chart's, else the pod's own ephemeral volume."
+        ),
+    ] = None
+
+
+class Model(Spec, frozen=True, kw_only=True):
+    """What to serve."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="(self.name == 'custom') == has(self.custom)",
+            message="give `custom` with `name: custom`, and only then",
+            holds=lambda m: (m.name is ModelName.CUSTOM) == (m.custom is not None),
+        ),
+    )
+
+    name: Annotated[
+        ModelName,
+        Meta(
+            extra={
+                "rules": (
+                    Rule(
+                        cel="self == oldSelf",
+                        message="is immutable: create another InferenceModel for another model",
+                    ),
+                )
+            }
+        ),
+        doc("Entry of the catalog, or custom with the architecture in `custom`. Immutable."),
+    ]
+    checkpoint: Annotated[
+        CheckpointChoice,
+        doc(
+            "Weights to serve. Auto takes the supported checkpoint that needs the fewest GPUs, at"
+            " equal count the one with the higher precision."
+        ),
+    ] = CheckpointChoice.AUTO
+    weights: Annotated[
+        Weights | None, doc("Where the weights come from. Default: the catalog's repository.")
+    ] = None
+    custom: Annotated[
+        Architecture | None,
+        doc("The model's architecture, in the catalog's own schema. Only with `name: custom`."),
+    ] = None

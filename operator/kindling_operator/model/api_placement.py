@@ -1,0 +1,126 @@
+"""``spec.placement`` and ``spec.runtime``: where replicas run and in which pods."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, field
+
+from kindling_operator.model.fields import (
+    AS_SET,
+    ATOMIC,
+    BY_NAME,
+    ObjectName,
+    ObjectRef,
+    Quantity,
+    Spec,
+    Text,
+    doc,
+    text,
+)
+
+
+class TolerationOperator(StrEnum):
+    """How a toleration compares its value."""
+
+    EXISTS = "Exists"
+    EQUAL = "Equal"
+
+
+class TaintEffect(StrEnum):
+    """What an untolerated taint does."""
+
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+Ranks = Annotated[int, Meta(ge=1, le=1024)]
+Seconds = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+LabelKey = Annotated[str, text(317)]
+LabelValue = Annotated[str, Meta(max_length=63)]
+
+
+class Gpu(Spec, frozen=True, kw_only=True):
+    """Which GPUs may be used."""
+
+    products: Annotated[
+        tuple[LabelValue, ...],
+        Meta(max_length=16),
+        AS_SET,
+        doc("Accepted values of the node label nvidia.com/gpu.product. Default: all supported."),
+    ] = ()
+    min_memory: Annotated[Quantity | None, doc("Least memory of one GPU, such as 80Gi.")] = None
+
+
+class Parallelism(Spec, frozen=True, kw_only=True):
+    """Sizes that the user insists on; each omitted one is chosen."""
+
+    tensor: Annotated[Ranks | None, doc("GPUs that share each layer.")] = None
+    pipeline: Annotated[Ranks | None, doc("Stages of layers, one after the other.")] = None
+    data: Annotated[Ranks | None, doc("Copies of the attention layers in one replica.")] = None
+    expert: Annotated[
+        bool | None, doc("Whether the experts are spread over all GPUs of the replica.")
+    ] = None
+
+
+class Toleration(Spec, frozen=True, kw_only=True):
+    """A taint that the pods tolerate, as in a pod's own tolerations."""
+
+    key: Annotated[LabelKey | None, doc("Taint key. Not given: every key, with Exists.")] = None
+    operator: Annotated[TolerationOperator | None, doc("How `value` is compared.")] = None
+    value: Annotated[LabelValue | None, doc("Taint value, with Equal.")] = None
+    effect: Annotated[TaintEffect | None, doc("Taint effect. Not given: every effect.")] = None
+    toleration_seconds: Annotated[
+        Seconds | None, doc("Seconds that a NoExecute taint is tolerated. Not given: forever.")
+    ] = None
+
+
+class Placement(Spec, frozen=True, kw_only=True):
+    """Where replicas may run."""
+
+    gpu: Annotated[
+        Gpu | None, doc("Which GPUs may be used. Default: all that the model runs on.")
+    ] = None
+    parallelism: Annotated[
+        Parallelism | None, doc("Sizes to insist on. Default: Kindling chooses.")
+    ] = None
+    max_gpus_per_replica: Annotated[
+        Ranks | None, doc("Most GPUs that one replica may take. Default: no limit.")
+    ] = None
+    node_selector: Annotated[
+        dict[LabelKey, LabelValue], Meta(max_length=32), doc("Labels that a node must have.")
+    ] = field(default_factory=dict)
+    tolerations: Annotated[
+        tuple[Toleration, ...], Meta(max_length=32), ATOMIC, doc("Taints that pods tolerate.")
+    ] = ()
+    priority_class_name: Annotated[
+        ObjectName | None, doc("PriorityClass of the pods; also the order in which models plan.")
+    ] = None
+
+
+class ExtraResources(Spec, frozen=True, kw_only=True):
+    """CPU and memory on top of what the plan needs."""
+
+    cpu: Annotated[Quantity | None, doc("CPU to add to each pod, such as 4 or 500m.")] = None
+    memory: Annotated[Quantity | None, doc("Memory to add to each pod, such as 8Gi.")] = None
+
+
+class Runtime(Spec, frozen=True, kw_only=True):
+    """The serving pod."""
+
+    image: Annotated[
+        Text | None, doc("Image of the serving pod. Default: the chart's, by digest.")
+    ] = None
+    image_pull_secrets: Annotated[
+        tuple[ObjectRef, ...],
+        Meta(max_length=8),
+        BY_NAME,
+        doc("Secrets of this namespace for pulling the image."),
+    ] = ()
+    service_account_name: Annotated[
+        ObjectName | None,
+        doc("ServiceAccount of the pods. Default: one that Kindling creates and annotates."),
+    ] = None
+    resources: Annotated[
+        ExtraResources | None, doc("CPU and memory on top of what the plan needs.")
+    ] = None

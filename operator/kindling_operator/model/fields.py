@@ -1,0 +1,178 @@
+"""The vocabulary of the API: bounded field types and the rules that they bring with them.
+
+A rule is written once and checked twice: the API server evaluates its CEL expression, and
+`kindling plan -f`, which has no API server, evaluates the Python predicate. Both speak the same
+sentence. Patterns are rules too, because the API server's own message for a `pattern` is a regular
+expression and no sentence.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final
+
+from msgspec import Meta, Struct
+
+from kindling_operator.model import quantities
+
+MAX_INT32: Final = 2**31 - 1
+MAX_EXACT: Final = 2**53 - 1
+"""The largest integer that every JSON reader keeps exactly (RFC 8259, section 6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A condition on one value of the spec, with the sentence for the user who broke it.
+
+    `cel` sees the value as ``self``; `holds` gets the parsed value. A rule that compares with the
+    stored object has ``oldSelf`` in `cel` and no `holds`. `path` is the field, relative to the
+    value, that the API server shall name.
+    """
+
+    cel: str
+    message: str
+    holds: Callable[[Any], bool] | None = None
+    path: str = ""
+
+
+class Spec(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    rename="camel",
+):
+    """Base of everything a user types: camelCase on the wire, unknown fields are errors."""
+
+    rules: ClassVar[tuple[Rule, ...]] = ()
+
+
+def doc(text: str) -> Meta:
+    """The description of a field, as `kubectl explain` prints it."""
+    return Meta(description=text)
+
+
+def text(max_length: int, *rules: Rule) -> Meta:
+    """Bounds and rules of a string that may not be empty."""
+    return Meta(min_length=1, max_length=max_length, extra={"rules": rules})
+
+
+def matches(pattern: str, message: str) -> Rule:
+    """A rule that a string matches a regular expression (RE2 and Python agree on it)."""
+    compiled = re.compile(pattern, re.ASCII)
+    return Rule(
+        cel=f"self.matches(r'{pattern}')",
+        message=message,
+        holds=lambda value: compiled.fullmatch(value) is not None,
+    )
+
+
+def _reads(parse: Callable[[Any], Any]) -> Callable[[Any], bool]:
+    def holds(value: Any) -> bool:
+        try:
+            parse(value)
+        except ValueError:
+            return False
+        return True
+
+    return holds
+
+
+BY_NAME: Final = Meta(
+    extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+)
+AS_SET: Final = Meta(extra_json_schema={"x-kubernetes-list-type": "set"})
+ATOMIC: Final = Meta(extra_json_schema={"x-kubernetes-list-type": "atomic"})
+
+Count = Annotated[int, Meta(ge=1, le=MAX_INT32)]
+SmallCount = Annotated[int, Meta(ge=1, le=4096)]
+ByteCount = Annotated[int, Meta(ge=1, le=MAX_EXACT)]
+Text = Annotated[str, text(512)]
+
+GroupName = Annotated[
+    str,
+    text(
+        63,
+        matches(
+            "^[a-z0-9]([-a-z0-9_]*[a-z0-9])?$",
+            "use lower-case letters, digits, '-' and '_', as in full_attention",
+        ),
+    ),
+]
+ObjectName = Annotated[
+    str,
+    text(
+        253,
+        matches(
+            "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
+            "name an object of this namespace: lower-case letters, digits, '-' and '.'",
+        ),
+    ),
+]
+SecretKey = Annotated[
+    str,
+    text(
+        253,
+        matches(
+            "^[-._a-zA-Z0-9]+$",
+            "name one key of the object: letters, digits, '-', '_' and '.'",
+        ),
+    ),
+]
+Duration = Annotated[
+    str,
+    text(
+        32,
+        Rule(
+            cel=f"self.matches(r'{quantities.DURATION_PATTERN}')",
+            message="write a duration in hours, minutes and seconds, such as 1h30m or 45s",
+            holds=_reads(quantities.duration_seconds),
+        ),
+    ),
+]
+
+
+def _positive(quantity: int | str) -> bool:
+    return _reads(quantities.quantity_value)(quantity) and quantities.quantity_value(quantity) > 0
+
+
+_QUANTITY_JSON: Final = {"x-kubernetes-int-or-string": True}
+_QUANTITY_CEL: Final = "type(self) == int ? self {op} 0 : self.matches(r'{pattern}')"
+
+Quantity = Annotated[
+    int | Annotated[str, text(32)],
+    Meta(
+        extra_json_schema=_QUANTITY_JSON,
+        extra={
+            "rules": (
+                Rule(
+                    cel=_QUANTITY_CEL.format(op=">", pattern=quantities.POSITIVE_PATTERN),
+                    message="write an amount greater than zero with its unit, such as 80Gi",
+                    holds=_positive,
+                ),
+            )
+        },
+    ),
+]
+QuantityOrZero = Annotated[
+    int | Annotated[str, text(32)],
+    Meta(
+        extra_json_schema=_QUANTITY_JSON,
+        extra={
+            "rules": (
+                Rule(
+                    cel=_QUANTITY_CEL.format(op=">=", pattern=quantities.QUANTITY_PATTERN),
+                    message="write an amount with its unit, such as 200Gi, or 0",
+                    holds=_reads(quantities.quantity_value),
+                ),
+            )
+        },
+    ),
+]
+
+
+class ObjectRef(Spec, frozen=True, kw_only=True):
+    """An object of the same namespace."""
+
+    name: Annotated[ObjectName, doc("Name of the object, in the same namespace.")]
