@@ -1,0 +1,88 @@
+"""Checks a parsed spec against the rules of its fields, in Python: what the API server does in CEL.
+
+The rules themselves stand beside the fields that they judge (`fields.Rule`).
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from msgspec import inspect as mi
+
+from kindling_operator.model.fields import Rule, Spec, matches
+from kindling_operator.model.names import MAX_NAME_LENGTH
+
+NAME_RULES: Final = (
+    Rule(
+        cel=f"self.metadata.name.size() <= {MAX_NAME_LENGTH}",
+        message=f"metadata.name may have at most {MAX_NAME_LENGTH} characters, because the names of"
+        " the Service and of each revision are made from it: choose a shorter name",
+        holds=lambda name: len(name) <= MAX_NAME_LENGTH,
+        path=".metadata.name",
+    ),
+    Rule(
+        cel="self.metadata.name.matches(r'^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+        message="metadata.name must be usable for a Service: begin with a letter and use"
+        " lower-case letters, digits and '-' only",
+        holds=matches("^[a-z]([-a-z0-9]*[a-z0-9])?$", "").holds,
+        path=".metadata.name",
+    ),
+)
+
+
+def name_problem(name: str) -> str | None:
+    """Why an InferenceModel cannot have this name, or None."""
+    return _first_broken(NAME_RULES, name, "metadata.name")
+
+
+def spec_problem(spec: Spec) -> str | None:
+    """The first broken rule as one sentence that names the field and the value, or None."""
+    judged = _judged(mi.type_info(type(spec)), spec, "spec")
+    problems = (_first_broken(rules, value, path) for rules, value, path in judged)
+    return next((problem for problem in problems if problem is not None), None)
+
+
+def _first_broken(rules: tuple[Rule, ...], value: Any, path: str) -> str | None:
+    for rule in rules:
+        if rule.holds is not None and not rule.holds(value):
+            shown = f" {value!r}" if isinstance(value, int | str) else ""
+            return f"{path}{shown}: {rule.message}"
+    return None
+
+
+def _judged(kind: mi.Type, value: Any, path: str) -> Iterator[tuple[tuple[Rule, ...], Any, str]]:
+    """Every value that has rules, with its path: parts before the whole that they make up."""
+    match kind:
+        case mi.Metadata():
+            yield from _judged(kind.type, value, path)
+            if value is not None:
+                yield (kind.extra or {}).get("rules", ()), value, path
+        case mi.UnionType():
+            for option in kind.types:
+                if _holds(option, value):
+                    yield from _judged(option, value, path)
+        case mi.StructType():
+            for part in kind.fields:
+                below = getattr(value, part.name)
+                yield from _judged(part.type, below, f"{path}.{part.encode_name}")
+            yield value.rules, value, path
+        case mi.VarTupleType():
+            for place, item in enumerate(value):
+                yield from _judged(kind.item_type, item, f"{path}[{place}]")
+
+
+def _holds(kind: mi.Type, value: Any) -> bool:
+    """Whether a value is of this member of a union."""
+    bare = kind.type if isinstance(kind, mi.Metadata) else kind
+    match bare:
+        case mi.UnionType():
+            return any(_holds(option, value) for option in bare.types)
+        case mi.StructType():
+            return isinstance(value, bare.cls)
+        case mi.VarTupleType():
+            return isinstance(value, tuple)
+        case mi.IntType():
+            return isinstance(value, int)
+        case mi.StrType():
+            return isinstance(value, str)
+        case _:
+            return False
