@@ -1,0 +1,6 @@
+# helm 3, for the tests of the chart: it needs older dependencies than helm 4.
+# shellcheck shell=bash disable=SC2034
+module=helm3
+packages=(helm.sh/helm/v3/cmd/helm)
+usually="2 minutes"
+finish() { mv helm helm3; }

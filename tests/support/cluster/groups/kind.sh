@@ -1,0 +1,5 @@
+# The kind command.
+# shellcheck shell=bash disable=SC2034
+module=kind
+packages=(sigs.k8s.io/kind)
+usually="30 seconds"

@@ -1,0 +1,50 @@
+# What this machine must have. Every check ends in one sentence that says what is missing and what to do.
+# shellcheck shell=bash
+
+# need_space DIR GIB: DIR may not exist yet.
+need_space() {
+  local dir=$1 free
+  while [ ! -d "$dir" ]; do dir=$(dirname "$dir"); done
+  free=$(df --output=avail -k "$dir" | tail -1)
+  [ "$free" -ge $(($2 * 1024 * 1024)) ] ||
+    die "$dir has $((free / 1024 / 1024)) GiB free and $2 GiB are needed: free some, or set KINDLING_CACHE (and GOCACHE for builds) to another disk"
+}
+
+# install_packages PACKAGE...
+install_packages() {
+  command -v apt-get >/dev/null || die "these programs are missing and this is no Debian: install what it has in place of $*"
+  [ "$(id -u)" = 0 ] || die "the packages $* are missing: run apt-get install $* as root"
+  say "installing $* (usually 20 s)"
+  local log=$CACHE/apt.log
+  mkdir -p "$CACHE"
+  { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; } > "$log" 2>&1 < /dev/null ||
+    die "apt-get could not install $*: see $log"
+}
+
+# ensure_programs PROGRAM=PACKAGE...: installs the packages whose program is not there.
+ensure_programs() {
+  local pair missing=()
+  for pair in "$@"; do
+    command -v "${pair%%=*}" >/dev/null || missing+=("${pair#*=}")
+  done
+  [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}"
+}
+
+command_prerequisites() {
+  [ -n "$PROVIDER" ] || choose_provider
+  provider_prerequisites
+  say "this machine can run the $PROVIDER provider"
+}
+
+# choose_provider: kind where Docker runs and a node image is there or can be pulled, else bare.
+choose_provider() {
+  local provider=$WANTED_PROVIDER
+  if [ "$provider" = auto ]; then
+    provider=bare
+    # shellcheck source=provider/kind/image.sh
+    if docker_answers && . "$HERE/provider/kind/image.sh" && node_image_available; then provider=kind; fi
+  fi
+  load_provider "$provider"
+}
+
+docker_answers() { timeout 5 docker info >/dev/null 2>&1; }

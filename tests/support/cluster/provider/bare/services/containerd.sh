@@ -1,0 +1,2 @@
+# shellcheck shell=bash
+exec containerd --config /var/lib/onenode/containerd.toml
