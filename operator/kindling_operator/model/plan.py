@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from kindling_operator.model.architecture import Device
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.names import Key
 
@@ -33,13 +34,6 @@ class Basis(StrEnum):
     EXACT = "Exact"
     MEASURED = "Measured"
     ESTIMATED = "Estimated"
-
-
-class Device(StrEnum):
-    """What the engine computes on."""
-
-    CPU = "CPU"
-    GPU = "GPU"
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -114,6 +108,12 @@ class EnginePlan(_Wire):
     cpu_millis: int
     memory: int
     shared_memory: int
+    service_account: str
+    image_pull_policy: str = "IfNotPresent"
+    image_pull_secrets: tuple[str, ...] = ()
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[dict[str, Any], ...] = ()
+    priority_class: str = ""
     gpu_product: str = ""
     architectures: tuple[str, ...] = ("amd64",)
     gpus_per_replica: int = 0
@@ -164,9 +164,11 @@ class RolloutState(StrEnum):
 class Decision:
     """The outcome of plan() for one model.
 
+    `verdicts` holds at most one per condition, Accepted first.
     `targets` are the revisions that should have a Deployment, newest first; `kept` those whose
-    ControllerRevision stays as history. Empty `targets` with `refused` set and nothing stored:
-    nothing is created. `better` is set when a fresh plan differs from the frozen one.
+    ControllerRevision alone stays as history. A refused or waiting model with nothing stored has
+    neither: nothing is created for it. With something stored, that keeps running.
+    `current` is the newest target. `better` is set when a fresh plan differs from the frozen one.
     """
 
     key: Key
@@ -178,7 +180,12 @@ class Decision:
     better: Verdict | None = None
     desired_replicas: int = 0
 
+    def verdict(self, condition: ConditionType) -> Verdict | None:
+        """What was judged about a condition, or None."""
+        return next((v for v in self.verdicts if v.condition is condition), None)
+
     @property
     def refused(self) -> Verdict | None:
-        """The first verdict that does not hold, or None."""
-        return next((v for v in self.verdicts if not v.holds), None)
+        """Why the present spec is not accepted, or None."""
+        accepted = self.verdict(ConditionType.ACCEPTED)
+        return accepted if accepted is not None and not accepted.holds else None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from kindling_operator.model.architecture import CatalogEntry
 from kindling_operator.model.names import Key
 from kindling_operator.model.objects import ChildView, ClaimView, NodeView, PodView
 from kindling_operator.model.parse import Invalid, ParsedModel
@@ -15,11 +16,13 @@ from kindling_operator.model.parse import Invalid, ParsedModel
 class Environment:
     """What the operator was installed with: chart values that a decision depends on.
 
-    Images are complete references (by digest where the chart gives one).
+    Images are complete references (by digest where the chart gives one); `catalog` holds the
+    models that this release knows, by name (catalog.load_all()).
     """
 
     cuda_image: str
     cpu_image: str
+    catalog: Mapping[str, CatalogEntry]
     image_pull_policy: str = "IfNotPresent"
     image_pull_secrets: tuple[str, ...] = ()
     name_foreign_holders: bool = False
@@ -32,6 +35,7 @@ class Snapshot:
 
     `children` holds, per model, every object of CHILD_KINDS that carries its labels;
     `endpoints` the names of the pods that its Service sends traffic to.
+    `priorities` is the value of each PriorityClass by name: models with a higher one plan first.
     `synced` is False until every watch has delivered its first list: nothing is deleted then.
     """
 
@@ -44,6 +48,7 @@ class Snapshot:
     claims: tuple[ClaimView, ...] = ()
     children: Mapping[Key, tuple[ChildView, ...]] = field(default_factory=dict)
     endpoints: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)
+    priorities: Mapping[str, int] = field(default_factory=dict)
 
     def pods_of(self, key: Key) -> tuple[PodView, ...]:
         """Serving pods of one model, by name."""
