@@ -1,10 +1,11 @@
-"""The launch plan: everything that the operator tells the runtime of a serving pod.
+"""What the operator and the runtime of a serving pod say to each other.
 
-The operator renders a `LaunchPlan` into the pod as JSON and the runtime obeys it. Both sides import
-this module and nothing else of each other, so it does no I/O and needs only msgspec.
+The operator renders a `LaunchPlan` into the pod as JSON and the runtime obeys it; the runtime
+answers `GET /status` with a `Status`. Both sides import this module and nothing else of each other,
+so it does no I/O and needs only msgspec.
 
-The JSON is canonical (sorted keys, every field written), so equal plans are equal bytes and a
-digest of them is a digest of the plan. Any change of shape raises `CONTRACT_VERSION`: a runtime
+The plan's JSON is canonical (sorted keys, every field written): equal plans are equal bytes, and a
+digest of them is a digest of the plan. Any change of its shape raises `CONTRACT_VERSION`: a runtime
 that reads another version, or a field that it does not know, refuses with one sentence instead of
 guessing.
 
@@ -19,6 +20,8 @@ from msgspec import Meta
 
 CONTRACT_VERSION: Final = 1
 
+BIND_HOST: Final = "0.0.0.0"
+"""Where engine and runtime listen: the kubelet and Services reach a pod by its address."""
 ENGINE_PORT: Final = 8000
 """Where vLLM serves the OpenAI API in the pod (container port name `http`)."""
 RUNTIME_PORT: Final = 9400
@@ -30,6 +33,7 @@ LIVE_PATH: Final = "/livez"
 METRICS_PATH: Final = "/metrics"
 
 PLAN_PATH: Final = "/etc/kindling/plan.json"
+SHARED_MEMORY_PATH: Final = "/dev/shm"
 TERMINATION_LOG_PATH: Final = "/dev/termination-log"
 TERMINATION_MESSAGE_BYTES: Final = 4096
 """The kubelet cuts a container's termination message here (Container.terminationMessagePath)."""
@@ -47,6 +51,60 @@ class ExitCode(enum.IntEnum):
     CONTRACT = 64
     ENGINE = 70
     PREFLIGHT = 78
+
+
+class Phase(enum.StrEnum):
+    """Where the pod is in its life. Never an input to the operator's decisions: read `ready`."""
+
+    STARTING = "Starting"
+    """Preflight checks run; there is no engine yet."""
+    LOADING = "Loading"
+    """The engine runs and has not generated a token."""
+    READY = "Ready"
+    """A token was generated, and the evidence for it is fresh."""
+    STALLED = "Stalled"
+    """It was ready, and several looks in a row found no sign of a token."""
+    DRAINING = "Draining"
+    """It was told to leave; nothing leads back from here."""
+    STOPPED = "Stopped"
+    FAILED = "Failed"
+
+
+class Reason(enum.StrEnum):
+    """Why the pod is in its phase."""
+
+    PREFLIGHT = "Preflight"
+    ENGINE_STARTED = "EngineStarted"
+    TOKEN_GENERATED = "TokenGenerated"
+    NO_TOKEN = "NoToken"
+    TERMINATION_REQUESTED = "TerminationRequested"
+    DRAINED = "Drained"
+    STOPPED_WHILE_LOADING = "StoppedWhileLoading"
+    PREFLIGHT_FAILED = "PreflightFailed"
+    ENGINE_EXITED = "EngineExited"
+    START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
+    WEDGED = "Wedged"
+    DRAIN_DEADLINE_EXCEEDED = "DrainDeadlineExceeded"
+
+
+class DrainStep(enum.StrEnum):
+    """What a draining pod waits for."""
+
+    ENDPOINTS = "Endpoints"
+    """Endpoints that still name the pod; the engine takes requests as before."""
+    STREAMS = "Streams"
+    """The engine was told to stop and finishes what it has."""
+    KILL = "Kill"
+    """The engine overran its time and was killed."""
+
+
+class EvidenceSource(enum.StrEnum):
+    """How the last token was seen."""
+
+    CANARY = "Canary"
+    """The runtime asked for one."""
+    COUNTERS = "Counters"
+    """The engine's own counters moved: clients are being served."""
 
 
 class ContractError(ValueError):
@@ -154,6 +212,56 @@ class LaunchPlan(_Part, frozen=True, kw_only=True):
     requires: Requires = Requires()
 
 
+class _Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One object of a report. Unlike in a plan, unknown fields pass: a report orders nothing."""
+
+
+class EngineStatus(_Report, frozen=True, kw_only=True):
+    """The engine process; `started_at` in RFC 3339."""
+
+    pid: int | None
+    started_at: str | None
+
+
+class Evidence(_Report, frozen=True, kw_only=True):
+    """What is known about tokens.
+
+    `first_token_seconds` is counted from process start, `last_token_at` is RFC 3339, `canaries`
+    counts the runtime's own requests, `misses` the looks in a row that found no token.
+    """
+
+    first_token_seconds: float | None
+    last_token_at: str | None
+    source: EvidenceSource | None
+    canaries: int
+    misses: int
+
+
+class DrainStatus(_Report, frozen=True, kw_only=True):
+    """How far a drain is; `deadline` (RFC 3339) ends the present step."""
+
+    step: DrainStep
+    deadline: str | None
+
+
+class Status(_Report, frozen=True, kw_only=True):
+    """The answer of `GET /status`. `since` (RFC 3339) is when the phase began."""
+
+    contract_version: int
+    runtime_version: str
+    phase: Phase
+    since: str
+    reason: Reason
+    message: str
+    ready: bool
+    alive: bool
+    model: Model
+    engine: EngineStatus
+    evidence: Evidence
+    drain: DrainStatus | None
+    expected: Expected
+
+
 def termination_grace_seconds(drain: Drain) -> int:
     """The pod's `terminationGracePeriodSeconds`: every wait of a drain, one after the other."""
     waits = drain.endpoint_seconds + drain.stream_seconds + drain.grace_seconds
@@ -199,7 +307,7 @@ def _parse(data: bytes, shape: type[_Shape]) -> _Shape:
             f"the launch plan is wrong at {where}: {what}; use the runtime image of the "
             f"operator's own release (contract version {CONTRACT_VERSION})"
         ) from None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ContractError(
             f"the launch plan is not JSON: {_one_line(str(error))}; have the operator render it"
         ) from None

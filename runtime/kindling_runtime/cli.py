@@ -1,0 +1,103 @@
+"""The command `kindling-runtime`."""
+
+import argparse
+import importlib.metadata
+import logging
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import NoReturn
+
+from kindling_runtime import clock, contract, termination
+from kindling_runtime.contract import ExitCode
+
+_log = logging.getLogger("kindling_runtime")
+
+
+def main() -> int:
+    """Run the command line; returns the exit status."""
+    # As process 1 a signal without a handler is lost, so these wait until there is one.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    arguments = _parser().parse_args()
+    if arguments.command == "version":
+        print(f"kindling-runtime {_version()} (contract version {contract.CONTRACT_VERSION})")
+        return ExitCode.CLEAN
+    _log_plainly()
+    return _serve(arguments)
+
+
+def _serve(arguments: argparse.Namespace) -> ExitCode:
+    try:
+        plan = contract.decode(arguments.plan.read_bytes())
+    except OSError as error:
+        problem = f"the launch plan {arguments.plan} cannot be read: {error.strerror}"
+        return _refuse(arguments.termination_log, problem)
+    except contract.ContractError as error:
+        return _refuse(arguments.termination_log, str(error))
+    # Late, so that a plan that is refused is refused at once.
+    from kindling_runtime import process
+
+    return process.supervise(
+        plan,
+        version=_version(),
+        started=clock.process_started(),
+        shared_memory=arguments.shared_memory,
+        termination_log=arguments.termination_log,
+    )
+
+
+def _refuse(termination_log: Path, problem: str) -> ExitCode:
+    _log.error(problem)
+    termination.write(termination_log, problem)
+    return ExitCode.CONTRACT
+
+
+def _version() -> str:
+    return importlib.metadata.version("kindling")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(ExitCode.CONTRACT, f"{self.prog}: {message}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="kindling-runtime",
+        description="Process 1 of a serving pod: starts the engine of a launch plan, proves that "
+        "it generates tokens, and takes it out of service without cutting a stream.",
+        epilog="Exit status: 0 clean; 64 the plan or the command line cannot be obeyed; "
+        "70 the engine failed; 78 the pod cannot run the plan.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    serve = commands.add_parser("serve", help="run the engine of a launch plan")
+    serve.add_argument("--plan", type=Path, required=True, metavar="FILE", help="the launch plan")
+    serve.add_argument(
+        "--termination-log",
+        type=Path,
+        default=Path(contract.TERMINATION_LOG_PATH),
+        metavar="FILE",
+        help="existing file for the last message (default: %(default)s)",
+    )
+    serve.add_argument(
+        "--shared-memory",
+        type=Path,
+        default=Path(contract.SHARED_MEMORY_PATH),
+        metavar="FOLDER",
+        help="where engines leave shared memory behind (default: %(default)s)",
+    )
+    commands.add_parser("version", help="print the version and that of the contract")
+    return parser
+
+
+def _log_plainly() -> None:
+    # Plain lines, not JSON: the engine's own log, which is most of the stream, is plain.
+    handler = logging.StreamHandler(sys.stderr)
+    formatter = logging.Formatter(
+        "%(asctime)s kindling-runtime %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%SZ"
+    )
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=logging.INFO, handlers=[handler])

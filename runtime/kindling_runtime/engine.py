@@ -1,0 +1,124 @@
+"""The engine process: started, heard, told to stop, described when it ends."""
+
+import asyncio
+import collections
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from typing import IO, Self
+
+from kindling_runtime import contract, lastwords
+
+_TAIL_LINES = 400
+_LONGEST_LINE = 64 * 1024
+_LAST_WORDS_SECONDS = 1.0
+
+# vLLM ends with status 0 after SIGTERM; a process without a handler dies of the signal itself.
+_CLEAN_STATUSES = frozenset({0, -signal.SIGTERM, 128 + signal.SIGTERM})
+
+
+class Engine:
+    """A running engine: the leader of a process group and session of its own."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.pid = process.pid
+        self.started = time.monotonic()
+        self._process = process
+        self._tail: collections.deque[str] = collections.deque(maxlen=_TAIL_LINES)
+        self._voices = [
+            self._listen(pipe, sink)
+            for pipe, sink in ((process.stdout, 1), (process.stderr, 2))
+            if pipe is not None
+        ]
+
+    @classmethod
+    def launch(cls, plan: contract.Engine) -> Self:
+        """Start the planned command; raises OSError when the kernel cannot.
+
+        Secrets reach it through the container's environment, which it inherits. Its output is
+        unbuffered unless planned otherwise: the last lines before a crash are the useful ones.
+        """
+        return cls(
+            subprocess.Popen(
+                plan.argv,
+                env=os.environ | {"PYTHONUNBUFFERED": "1"} | plan.env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        )
+
+    def terminate(self) -> None:
+        """SIGTERM to the main process alone: vLLM tells its children itself, after the drain."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL to everything that the engine started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    async def buried(self, status: int) -> str | None:
+        """Clean up after the main process ended with `status`; returns its last words.
+
+        Children that it left behind hold the accelerator and the pipes, so they go first.
+        """
+        self._process.returncode = status  # the reaper waited for it, not Popen
+        self.kill()
+        await asyncio.to_thread(self._hear_out)
+        return lastwords.pick(list(self._tail))
+
+    def _hear_out(self) -> None:
+        deadline = time.monotonic() + _LAST_WORDS_SECONDS
+        for voice in self._voices:
+            voice.join(max(0.0, deadline - time.monotonic()))
+
+    def _listen(self, pipe: IO[bytes], sink: int) -> threading.Thread:
+        # A thread, not the event loop: when nobody reads our output the engine must wait for it,
+        # the endpoints must not.
+        voice = threading.Thread(target=self._forward, args=(pipe, sink), daemon=True)
+        voice.start()
+        return voice
+
+    def _forward(self, pipe: IO[bytes], sink: int) -> None:
+        with pipe:
+            while line := pipe.readline(_LONGEST_LINE):
+                self._tail.append(line.decode(errors="replace").rstrip())
+                # With our output gone the engine is still drained, or it would block.
+                with contextlib.suppress(OSError):
+                    _write_all(sink, line)
+
+
+def is_clean(status: int) -> bool:
+    """Whether `status` is how an engine ends that was asked to."""
+    return status in _CLEAN_STATUSES
+
+
+def describe_exit(status: int, last_words: str | None) -> str:
+    """How the engine ended, to follow "the engine"."""
+    if status >= 0:
+        how = f"exited with status {status}"
+    else:
+        how = f"was killed by {_signal_name(-status)}"
+    if last_words is not None:
+        return f"{how}: {last_words}"
+    if status == -signal.SIGKILL:
+        return f"{how}, which is how the kernel ends a process over its memory limit"
+    return f"{how} and logged no error"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _write_all(sink: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(sink, rest) :]

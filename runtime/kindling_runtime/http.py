@@ -1,0 +1,65 @@
+"""The runtime's own endpoints, for the kubelet, the operator and Prometheus."""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from kindling_runtime.contract import (
+    LIVE_PATH,
+    METRICS_PATH,
+    READY_PATH,
+    STATUS_PATH,
+    LaunchPlan,
+)
+from kindling_runtime.facts import Facts
+from kindling_runtime.report import Metrics, status
+
+_SHUTDOWN_SECONDS = 1
+
+
+def application(plan: LaunchPlan, facts: Callable[[], Facts]) -> web.Application:
+    """The endpoints over `facts`; each answer is of the moment in which it is asked for."""
+    metrics = Metrics(facts)
+
+    async def show_status(_: web.Request) -> web.Response:
+        document = msgspec.json.encode(status(plan, facts()))
+        return web.Response(body=document, content_type="application/json")
+
+    async def readiness(_: web.Request) -> web.Response:
+        state = facts().state
+        return _verdict(state.ready, state.message)
+
+    async def liveness(_: web.Request) -> web.Response:
+        state = facts().state
+        return _verdict(state.alive, state.message)
+
+    async def show_metrics(_: web.Request) -> web.Response:
+        return web.Response(body=metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    app = web.Application()
+    app.router.add_get(STATUS_PATH, show_status)
+    app.router.add_get(READY_PATH, readiness)
+    app.router.add_get(LIVE_PATH, liveness)
+    app.router.add_get(METRICS_PATH, show_metrics)
+    return app
+
+
+@contextlib.asynccontextmanager
+async def serving(app: web.Application, *, host: str, port: int) -> AsyncIterator[None]:
+    """Serve `app` while the context lasts; raises OSError when the port cannot be bound."""
+    runner = web.AppRunner(
+        app, handle_signals=False, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS
+    )
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+        yield
+    finally:
+        await runner.cleanup()
+
+
+def _verdict(holds: bool, message: str) -> web.Response:
+    return web.Response(status=200 if holds else 503, text=message + "\n")

@@ -1,0 +1,287 @@
+"""The life of a serving pod as a pure state machine.
+
+`Lifecycle` takes a `State`, something that happened and the time, and returns the next `State`.
+It starts nothing and waits for nothing: what must be done to the engine stands in `State.order`,
+when time alone moves it on in `Lifecycle.deadline`. Readiness, liveness and the exit status are
+derived, so they cannot disagree with the phase.
+
+    Starting ─► Loading ─► Ready ◄─► Stalled
+        │          │         │          │
+        └──────────┴────┬────┴──────────┘
+                        ├─► Draining ─► Stopped
+                        └─────────────► Failed
+"""
+
+import dataclasses
+
+from kindling_runtime.contract import KILL_SECONDS, Drain, DrainStep, Phase, Probe, Reason
+from kindling_runtime.state import (
+    EngineExited,
+    EngineStarted,
+    EngineState,
+    Event,
+    Miss,
+    Order,
+    PreflightFailed,
+    Signal,
+    State,
+    Token,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Lifecycle:
+    """The rules. `started` is when the process began, on the clock that `now` is read from."""
+
+    probe: Probe
+    drain: Drain
+    started: float
+
+    def begin(self) -> State:
+        """The state of a process that has done nothing yet."""
+        return State(
+            phase=Phase.STARTING,
+            reason=Reason.PREFLIGHT,
+            message="the pod is checked before the engine is started",
+            since=self.started,
+        )
+
+    def advance(self, state: State, event: Event, *, now: float) -> State:
+        """The state after `event`, which was noticed at `now`."""
+        if state.finished:
+            return state
+        match event:
+            case EngineStarted():
+                after = _engine_started(state, event, now=now)
+            case PreflightFailed():
+                after = _preflight_failed(state, event, now=now)
+            case Token():
+                after = self._token(state, event, now=now)
+            case Miss():
+                after = self._miss(state, event, now=now)
+            case EngineExited():
+                after = self._engine_exited(state, event, now=now)
+            case Signal.TERMINATE:
+                after = self._terminate(state, now=now)
+            case Signal.TICK:
+                after = self._tick(state, now=now)
+        return after
+
+    def deadline(self, state: State) -> float | None:
+        """When a tick moves `state` on if nothing else happens."""
+        match state.phase:
+            case Phase.STARTING | Phase.LOADING:
+                return self.started + self.probe.startup_seconds
+            case Phase.READY | Phase.STALLED if state.missing_since is not None:
+                return state.missing_since + self.probe.wedged_seconds
+            case Phase.DRAINING | Phase.FAILED if not state.finished:
+                return state.step_since + self._step_seconds(state)
+            case _:
+                return None
+
+    def _token(self, state: State, event: Token, *, now: float) -> State:
+        if state.phase not in {Phase.LOADING, Phase.READY, Phase.STALLED}:
+            return state
+        first = now if state.first_token is None else state.first_token
+        seen = dataclasses.replace(
+            state,
+            first_token=first,
+            last_token=now,
+            source=event.source,
+            misses=0,
+            missing_since=None,
+        )
+        if state.phase is Phase.READY:
+            return seen
+        message = f"the engine generates tokens; the first came after {first - self.started:.1f} s"
+        return _enter(seen, Phase.READY, Reason.TOKEN_GENERATED, message=message, now=now)
+
+    def _miss(self, state: State, event: Miss, *, now: float) -> State:
+        if state.phase is Phase.LOADING:
+            return dataclasses.replace(state, last_miss=event.why)
+        if state.phase not in {Phase.READY, Phase.STALLED}:
+            return state
+        missed = dataclasses.replace(
+            state,
+            misses=state.misses + 1,
+            missing_since=now if state.missing_since is None else state.missing_since,
+            last_miss=event.why,
+        )
+        if missed.phase is Phase.READY and missed.misses >= self.probe.unready_failures:
+            message = f"the engine showed no token in {missed.misses} looks in a row: {event.why}"
+            missed = _enter(missed, Phase.STALLED, Reason.NO_TOKEN, message=message, now=now)
+        return self._tick(missed, now=now)
+
+    def _engine_exited(self, state: State, event: EngineExited, *, now: float) -> State:
+        if state.engine is not EngineState.RUNNING:
+            return state
+        gone = dataclasses.replace(state, engine=EngineState.GONE)
+        if state.phase is Phase.FAILED:
+            return gone
+        if state.phase is Phase.DRAINING:
+            return self._exited_while_draining(gone, event, now=now)
+        message = f"the engine {event.how}"
+        return _enter(gone, Phase.FAILED, Reason.ENGINE_EXITED, message=message, now=now)
+
+    def _exited_while_draining(self, gone: State, event: EngineExited, *, now: float) -> State:
+        if gone.first_token is None:
+            return _stopped_while_loading(gone, now=now)
+        if gone.step is DrainStep.KILL:
+            return self._overran(gone, now=now)
+        if gone.step is DrainStep.STREAMS and event.clean:
+            message = self._drained(now - gone.step_since)
+            return _enter(gone, Phase.STOPPED, Reason.DRAINED, message=message, now=now)
+        message = f"the engine {event.how} while it drained, so running streams were cut"
+        return _enter(gone, Phase.FAILED, Reason.ENGINE_EXITED, message=message, now=now)
+
+    def _terminate(self, state: State, *, now: float) -> State:
+        match state.phase:
+            case Phase.STARTING:
+                return _stopped_while_loading(state, now=now)
+            case Phase.FAILED:
+                return _ordered(state, Order.KILL, now=now)
+            case Phase.READY | Phase.STALLED if self.drain.endpoint_seconds:
+                step = DrainStep.ENDPOINTS
+            case Phase.LOADING | Phase.READY | Phase.STALLED:
+                step = DrainStep.STREAMS
+            case Phase.DRAINING if state.step is DrainStep.ENDPOINTS:
+                step = DrainStep.STREAMS
+            case _:
+                return state
+        return self._drain(state, step, now=now)
+
+    def _tick(self, state: State, *, now: float) -> State:
+        deadline = self.deadline(state)
+        if deadline is None or now < deadline:
+            return state
+        match state.phase:
+            case Phase.STARTING:
+                problem = self._still_starting()
+                return _enter(
+                    state, Phase.FAILED, Reason.START_DEADLINE_EXCEEDED, message=problem, now=now
+                )
+            case Phase.LOADING:
+                return _give_up(
+                    state, Reason.START_DEADLINE_EXCEEDED, message=self._no_token(state), now=now
+                )
+            case Phase.READY | Phase.STALLED:
+                return _give_up(state, Reason.WEDGED, message=_wedged(state, now=now), now=now)
+            case Phase.DRAINING:
+                return self._drain_overdue(state, now=now)
+            case _:
+                return _ordered(state, Order(state.order + 1), now=now)
+
+    def _still_starting(self) -> str:
+        return (
+            f"the checks before the engine's start took over {self.probe.startup_seconds} s; "
+            "see whether the volume of the weights answers"
+        )
+
+    def _no_token(self, state: State) -> str:
+        return (
+            f"the engine generated no token within {self.probe.startup_seconds} s of start "
+            f"({state.last_miss}); see its log, or allow it more time to load"
+        )
+
+    def _drained(self, seconds: float) -> str:
+        allowed = self.drain.stream_seconds
+        if seconds <= allowed:
+            return f"the engine ended cleanly {seconds:.1f} s after SIGTERM, within its {allowed} s"
+        # vLLM exits with 0 also when it aborts what is left, and takes seconds to exit.
+        return (
+            f"the engine ended cleanly {seconds:.1f} s after SIGTERM; "
+            f"streams that needed more than {allowed} s were cut"
+        )
+
+    def _drain(self, state: State, step: DrainStep, *, now: float) -> State:
+        if step is DrainStep.ENDPOINTS:
+            message = f"endpoints have {self.drain.endpoint_seconds} s to let go of the pod"
+        elif state.first_token is None:
+            message = "the engine is stopped before it served anything"
+        else:
+            message = f"running streams have {self.drain.stream_seconds} s to finish"
+        order = Order.RUN if step is DrainStep.ENDPOINTS else Order.TERMINATE
+        since = state.since if state.phase is Phase.DRAINING else now
+        return dataclasses.replace(
+            state,
+            phase=Phase.DRAINING,
+            reason=Reason.TERMINATION_REQUESTED,
+            message=message,
+            since=since,
+            order=order,
+            step=step,
+            step_since=now,
+        )
+
+    def _drain_overdue(self, state: State, *, now: float) -> State:
+        if state.step is DrainStep.ENDPOINTS:
+            return self._drain(state, DrainStep.STREAMS, now=now)
+        if state.step is DrainStep.STREAMS:
+            killed = dataclasses.replace(
+                state,
+                step=DrainStep.KILL,
+                message=f"the engine still ran {now - state.step_since:.0f} s after SIGTERM "
+                "and is killed",
+            )
+            return _ordered(killed, Order.KILL, now=now)
+        left = _ordered(state, Order.LEAVE, now=now)
+        if state.first_token is None:
+            return _stopped_while_loading(left, now=now)
+        return self._overran(left, now=now)
+
+    def _overran(self, state: State, *, now: float) -> State:
+        allowed = self.drain.stream_seconds + self.drain.grace_seconds
+        message = (
+            f"the engine still ran {allowed} s after SIGTERM and was killed, so running streams "
+            "were cut; allow a longer drain"
+        )
+        return _enter(state, Phase.FAILED, Reason.DRAIN_DEADLINE_EXCEEDED, message=message, now=now)
+
+    def _step_seconds(self, state: State) -> int:
+        if state.order >= Order.KILL:
+            return KILL_SECONDS
+        if state.phase is Phase.FAILED or state.first_token is None:
+            return self.drain.grace_seconds
+        if state.step is DrainStep.ENDPOINTS:
+            return self.drain.endpoint_seconds
+        return self.drain.stream_seconds + self.drain.grace_seconds
+
+
+def _enter(state: State, phase: Phase, reason: Reason, *, message: str, now: float) -> State:
+    return dataclasses.replace(state, phase=phase, reason=reason, message=message, since=now)
+
+
+def _preflight_failed(state: State, event: PreflightFailed, *, now: float) -> State:
+    if state.phase is not Phase.STARTING:
+        return state
+    return _enter(state, Phase.FAILED, Reason.PREFLIGHT_FAILED, message=event.problem, now=now)
+
+
+def _engine_started(state: State, event: EngineStarted, *, now: float) -> State:
+    if state.phase is not Phase.STARTING:
+        return state
+    running = dataclasses.replace(state, engine=EngineState.RUNNING)
+    message = f"the engine runs as process {event.pid} and has not generated a token yet"
+    return _enter(running, Phase.LOADING, Reason.ENGINE_STARTED, message=message, now=now)
+
+
+def _wedged(state: State, *, now: float) -> str:
+    silence = now - (state.since if state.last_token is None else state.last_token)
+    return (
+        f"the engine is wedged: it runs and generated no token for {silence:.0f} s "
+        f"({state.last_miss})"
+    )
+
+
+def _ordered(state: State, order: Order, *, now: float) -> State:
+    return dataclasses.replace(state, order=max(order, state.order), step_since=now)
+
+
+def _give_up(state: State, reason: Reason, *, message: str, now: float) -> State:
+    failed = _enter(state, Phase.FAILED, reason, message=message, now=now)
+    return _ordered(failed, Order.TERMINATE, now=now)
+
+
+def _stopped_while_loading(state: State, *, now: float) -> State:
+    message = "the pod was told to stop before the first token, so nothing was cut"
+    return _enter(state, Phase.STOPPED, Reason.STOPPED_WHILE_LOADING, message=message, now=now)

@@ -1,0 +1,140 @@
+"""What must hold before the engine is started, as an ordered list of small checks.
+
+Each check returns None or one sentence: what is wrong, with the value, and the fix. The first one
+that fails decides. They read the file system, so they belong in a thread with a deadline.
+"""
+
+import json
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from kindling_runtime.contract import BIND_HOST, LaunchPlan
+
+Check = Callable[[LaunchPlan], str | None]
+
+
+def weights_folder_exists(plan: LaunchPlan) -> str | None:
+    """The weights are a folder in the container."""
+    folder = Path(plan.weights.path)
+    if folder.is_dir():
+        return None
+    found = "is a file" if folder.exists() else "does not exist"
+    return (
+        f"the weights folder {folder} {found}; "
+        f"make {plan.weights.uri} name a folder that holds the model"
+    )
+
+
+def weights_folder_listable(plan: LaunchPlan) -> str | None:
+    """The container's user may look into the weights folder."""
+    if os.access(plan.weights.path, os.R_OK | os.X_OK):
+        return None
+    return (
+        f"the weights folder {plan.weights.path} cannot be read by user {os.getuid()}; "
+        f"make it readable for others (chmod -R a+rX) in {plan.weights.uri}"
+    )
+
+
+def required_files_present(plan: LaunchPlan) -> str | None:
+    """Each planned file is there."""
+    folder = Path(plan.weights.path)
+    missing = [name for name in plan.requires.files if not (folder / name).is_file()]
+    if not missing:
+        return None
+    return (
+        f"the weights folder {folder} has no {missing[0]}; "
+        f"make {plan.weights.uri} name the folder that holds the model's files"
+    )
+
+
+def weights_files_readable(plan: LaunchPlan) -> str | None:
+    """The container's user may read every file: save_pretrained writes weights as 0600."""
+    files = (entry for entry in sorted(Path(plan.weights.path).iterdir()) if entry.is_file())
+    unreadable = [file.name for file in files if not os.access(file, os.R_OK)]
+    if not unreadable:
+        return None
+    return (
+        f"{unreadable[0]} in the weights folder {plan.weights.path} cannot be read by user "
+        f"{os.getuid()}; make it readable for others (chmod a+r) in {plan.weights.uri}"
+    )
+
+
+def required_json_parses(plan: LaunchPlan) -> str | None:
+    """Planned JSON files are JSON objects: an interrupted copy leaves them short."""
+    for name in plan.requires.files:
+        if not name.endswith(".json"):
+            continue
+        try:
+            content = json.loads((Path(plan.weights.path) / name).read_bytes())
+        except (ValueError, RecursionError):
+            content = None
+        if not isinstance(content, dict):
+            return (
+                f"{name} in the weights folder {plan.weights.path} is not a JSON object; "
+                f"copy it again to {plan.weights.uri}"
+            )
+    return None
+
+
+def engine_command_found(plan: LaunchPlan) -> str | None:
+    """The image holds the planned engine."""
+    command = plan.engine.argv[0]
+    if shutil.which(command, path=plan.engine.env.get("PATH")):
+        return None
+    return (
+        f"the engine's command {command} is not in this image; "
+        "use the runtime image of the operator's own release"
+    )
+
+
+def engine_port_free(plan: LaunchPlan) -> str | None:
+    """Nothing else in the pod listens where the engine will."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # Connections of an earlier engine may linger; the engine ignores them as well.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((BIND_HOST, plan.engine.port))
+        except OSError as error:
+            return port_taken(plan.engine.port, error, owner="engine")
+    return None
+
+
+def port_taken(port: int, error: OSError, *, owner: str) -> str:
+    """The sentence for a port that cannot be bound."""
+    return (
+        f"port {port} of the {owner} cannot be bound ({error.strerror}); "
+        "free it in the pod, or plan another"
+    )
+
+
+CHECKS: tuple[Check, ...] = (
+    weights_folder_exists,
+    weights_folder_listable,
+    required_files_present,
+    weights_files_readable,
+    required_json_parses,
+    engine_command_found,
+    engine_port_free,
+)
+
+
+def first_problem(plan: LaunchPlan, checks: tuple[Check, ...] = CHECKS) -> str | None:
+    """The sentence of the first check that fails, or None.
+
+    A check that the file system itself interrupts (a stale mount, an I/O error) fails with its
+    words.
+    """
+    for check in checks:
+        try:
+            problem = check(plan)
+        except OSError as error:
+            problem = (
+                f"{error.filename or plan.weights.path} cannot be read ({error.strerror}); "
+                f"see the volume of {plan.weights.uri}"
+            )
+        if problem is not None:
+            return problem
+    return None

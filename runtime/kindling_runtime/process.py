@@ -1,0 +1,49 @@
+"""The runtime as a process: one event loop, one supervisor, one exit status."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from kindling_runtime import reaper, termination
+from kindling_runtime.contract import ExitCode, LaunchPlan, Phase
+from kindling_runtime.state import State
+from kindling_runtime.supervise import Supervisor
+
+_log = logging.getLogger(__name__)
+
+_LAST_PHASES = frozenset({Phase.DRAINING, Phase.STOPPED, Phase.FAILED})
+
+
+def supervise(
+    plan: LaunchPlan,
+    *,
+    version: str,
+    started: float,
+    shared_memory: Path,
+    termination_log: Path,
+) -> ExitCode:
+    """Run `plan` to its end and return the exit status.
+
+    From the first step of leaving on, the termination log holds the latest message: whoever kills
+    the process later, the reason is there.
+    """
+
+    def changed(state: State) -> None:
+        if state.phase in _LAST_PHASES:
+            termination.write(termination_log, state.message)
+
+    async def run() -> State:
+        return await Supervisor(
+            plan, version=version, started=started, shared_memory=shared_memory, changed=changed
+        ).run()
+
+    reaper.become_subreaper()
+    try:
+        return asyncio.run(run()).exit_code
+    except Exception as error:
+        _log.exception("the runtime itself failed")
+        termination.write(
+            termination_log,
+            f"the runtime itself failed: {type(error).__name__}: {error}; report it with its log",
+        )
+        return ExitCode.ENGINE

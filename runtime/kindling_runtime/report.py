@@ -1,0 +1,123 @@
+"""What the runtime tells about itself: the `/status` document and the metrics."""
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kindling_runtime import clock
+from kindling_runtime.contract import (
+    CONTRACT_VERSION,
+    DrainStatus,
+    EngineStatus,
+    Evidence,
+    LaunchPlan,
+    Phase,
+    Status,
+)
+from kindling_runtime.facts import Facts
+from kindling_runtime.state import EngineState
+
+
+def status(plan: LaunchPlan, facts: Facts) -> Status:
+    """The status document of this moment."""
+    state = facts.state
+    return Status(
+        contract_version=CONTRACT_VERSION,
+        runtime_version=facts.version,
+        phase=state.phase,
+        since=clock.rfc3339(state.since),
+        reason=state.reason,
+        message=state.message,
+        ready=state.ready,
+        alive=state.alive,
+        model=plan.model,
+        engine=EngineStatus(
+            pid=facts.engine_pid if state.engine is EngineState.RUNNING else None,
+            started_at=_moment(facts.engine_started),
+        ),
+        evidence=Evidence(
+            first_token_seconds=facts.first_token_seconds,
+            last_token_at=_moment(state.last_token),
+            source=state.source,
+            canaries=facts.canaries,
+            misses=state.misses,
+        ),
+        drain=None
+        if state.step is None
+        else DrainStatus(step=state.step, deadline=_moment(facts.deadline)),
+        expected=plan.expected,
+    )
+
+
+class Metrics(Collector):
+    """The runtime's own metrics, computed when they are asked for. vLLM's stay on its own port."""
+
+    def __init__(self, facts: Callable[[], Facts]) -> None:
+        self._facts = facts
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    def text(self) -> bytes:
+        """The Prometheus text exposition of this moment."""
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Metric]:
+        """Called by the registry at each scrape."""
+        facts = self._facts()
+        state = facts.state
+        yield _info(facts.version)
+        yield _phase(state.phase)
+        yield _gauge("ready", "1 while clients may be sent to this pod.", float(state.ready))
+        yield _gauge("alive", "0 once only a restart can help.", float(state.alive))
+        if facts.first_token_seconds is not None:
+            yield _gauge(
+                "first_token_seconds",
+                "Time from process start to the first generated token.",
+                facts.first_token_seconds,
+            )
+        if facts.engine_launch_seconds is not None:
+            yield _gauge(
+                "engine_launch_seconds",
+                "Time from process start to the start of the engine.",
+                facts.engine_launch_seconds,
+            )
+        yield _counter("canaries", "One-token requests of the runtime itself.", facts.canaries)
+        yield _gauge("token_misses", "Looks in a row that found no token.", state.misses)
+        yield _counter("orphans_reaped", "Inherited child processes reaped.", facts.orphans)
+        yield _counter(
+            "leftover_bytes_removed",
+            "Shared memory of earlier engines that was freed at start.",
+            facts.leftover_bytes,
+        )
+
+
+def _moment(at: float | None) -> str | None:
+    return None if at is None else clock.rfc3339(at)
+
+
+def _info(version: str) -> Metric:
+    info = GaugeMetricFamily(
+        "kindling_runtime_info", "Versions, as labels.", labels=["version", "contract"]
+    )
+    info.add_metric([version, str(CONTRACT_VERSION)], 1)
+    return info
+
+
+def _phase(present: Phase) -> Metric:
+    phases = GaugeMetricFamily(
+        "kindling_runtime_phase", "1 for the pod's present phase.", labels=["phase"]
+    )
+    for phase in Phase:
+        phases.add_metric([phase.value], float(phase is present))
+    return phases
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"kindling_runtime_{name}", text, value=value)
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(f"kindling_runtime_{name}", text, value=value)

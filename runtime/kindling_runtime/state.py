@@ -1,0 +1,116 @@
+"""What is known of a serving pod, and what can happen to it: the values of `lifecycle`."""
+
+import dataclasses
+import enum
+
+from kindling_runtime.contract import DrainStep, EvidenceSource, ExitCode, Phase, Reason
+
+
+class Order(enum.IntEnum):
+    """What must have been done to the engine; it only ever rises."""
+
+    RUN = 0
+    TERMINATE = 1
+    KILL = 2
+    LEAVE = 3
+    """The kernel did not end it either: exit without it."""
+
+
+class EngineState(enum.Enum):
+    """What is known of the engine process."""
+
+    ABSENT = enum.auto()
+    RUNNING = enum.auto()
+    GONE = enum.auto()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EngineStarted:
+    """The engine process exists."""
+
+    pid: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PreflightFailed:
+    """The pod cannot serve as it is; `problem` is one sentence."""
+
+    problem: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Token:
+    """The engine generated."""
+
+    source: EvidenceSource
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Miss:
+    """A look for a token found none; `why` is a clause without a full stop."""
+
+    why: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EngineExited:
+    """The engine is gone. `how` completes "the engine ..."; `clean` as after a wanted SIGTERM."""
+
+    how: str
+    clean: bool
+
+
+class Signal(enum.Enum):
+    """Events that carry nothing."""
+
+    TERMINATE = enum.auto()
+    """SIGTERM came."""
+    TICK = enum.auto()
+    """Time passed."""
+
+
+Event = EngineStarted | PreflightFailed | Token | Miss | EngineExited | Signal
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Where the pod stands. Times are seconds of the injected clock."""
+
+    phase: Phase
+    reason: Reason
+    message: str
+    since: float
+    order: Order = Order.RUN
+    engine: EngineState = EngineState.ABSENT
+    first_token: float | None = None
+    last_token: float | None = None
+    source: EvidenceSource | None = None
+    misses: int = 0
+    missing_since: float | None = None
+    last_miss: str = "it was never asked"
+    step: DrainStep | None = None
+    step_since: float = 0.0
+
+    @property
+    def ready(self) -> bool:
+        """Whether clients may be sent here."""
+        return self.phase is Phase.READY
+
+    @property
+    def alive(self) -> bool:
+        """Whether a restart would not help."""
+        return self.phase is not Phase.FAILED
+
+    @property
+    def finished(self) -> bool:
+        """Whether the runtime has nothing left to do but exit."""
+        over = self.phase in {Phase.STOPPED, Phase.FAILED}
+        return over and (self.engine is not EngineState.RUNNING or self.order is Order.LEAVE)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The runtime's exit status; meaningful once finished."""
+        if self.phase is not Phase.FAILED:
+            return ExitCode.CLEAN
+        failed_early = self.reason is Reason.PREFLIGHT_FAILED
+        return ExitCode.PREFLIGHT if failed_early else ExitCode.ENGINE

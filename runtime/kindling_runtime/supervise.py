@@ -1,0 +1,218 @@
+"""One engine, from the checks before its start to the exit of the pod.
+
+The supervisor is the hands of `lifecycle`: it tells the state machine what happened, and does to
+the engine what the new state orders. It decides nothing itself.
+"""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from kindling_runtime import http, leftovers, preflight
+from kindling_runtime.contract import BIND_HOST, LaunchPlan, Phase
+from kindling_runtime.engine import Engine, describe_exit, is_clean
+from kindling_runtime.facts import Facts
+from kindling_runtime.lifecycle import Lifecycle
+from kindling_runtime.probe import Prober
+from kindling_runtime.reaper import Reaper
+from kindling_runtime.state import (
+    EngineExited,
+    EngineStarted,
+    Event,
+    Order,
+    PreflightFailed,
+    Signal,
+    State,
+)
+from kindling_runtime.watch import TokenWatch
+
+_log = logging.getLogger(__name__)
+
+_PREFLIGHT_SECONDS = 120
+"""A volume that does not answer in this time will not serve weights either."""
+
+_Result = TypeVar("_Result")
+
+
+class Supervisor:
+    """Runs one plan once."""
+
+    def __init__(
+        self,
+        plan: LaunchPlan,
+        *,
+        version: str,
+        started: float,
+        shared_memory: Path,
+        changed: Callable[[State], None],
+    ) -> None:
+        """`started` is when the process began (monotonic); `changed` hears of each new state."""
+        self._plan = plan
+        self._version = version
+        self._started = started
+        self._shared_memory = shared_memory
+        self._tell = changed
+        self._lifecycle = Lifecycle(probe=plan.probe, drain=plan.drain, started=started)
+        self._state = self._lifecycle.begin()
+        self._moved = asyncio.Event()
+        self._reaper = Reaper()
+        self._engine: Engine | None = None
+        self._watch: TokenWatch | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._leftover_bytes = 0
+
+    async def run(self) -> State:
+        """Serve until the engine is gone; returns the last state."""
+        # 1. Be heard and hear: signals first, so that none is lost, then the endpoints.
+        self._listen_to_signals()
+        app = http.application(self._plan, self.facts)
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(
+                    http.serving(app, host=BIND_HOST, port=self._plan.runtime_port)
+                )
+            except OSError as error:
+                problem = preflight.port_taken(self._plan.runtime_port, error, owner="runtime")
+                self._happened(PreflightFailed(problem))
+                return self._state
+            # 2. Live the engine's life while time passes.
+            async with asyncio.TaskGroup() as tasks:
+                life = tasks.create_task(self._live(tasks))
+                await self._let_time_pass()
+                life.cancel()
+        return self._state
+
+    def facts(self) -> Facts:
+        """What can be told at this moment."""
+        state, engine = self._state, self._engine
+        return Facts(
+            version=self._version,
+            state=state,
+            deadline=self._lifecycle.deadline(state),
+            engine_pid=None if engine is None else engine.pid,
+            engine_started=None if engine is None else engine.started,
+            engine_launch_seconds=None if engine is None else engine.started - self._started,
+            first_token_seconds=None
+            if state.first_token is None
+            else state.first_token - self._started,
+            canaries=0 if self._watch is None else self._watch.canaries,
+            orphans=self._reaper.orphans,
+            leftover_bytes=self._leftover_bytes,
+        )
+
+    def _listen_to_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._reaper.install(loop)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._happened, Signal.TERMINATE)
+        # They were blocked since the process began, and reach the handlers now.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
+
+    async def _live(self, tasks: asyncio.TaskGroup) -> None:
+        # 1. Nothing of an earlier engine may take this one's memory, and the pod must be able to
+        #    serve at all.
+        problem = await self._check_pod()
+        if problem is not None:
+            self._happened(PreflightFailed(problem))
+        if self._state.phase is not Phase.STARTING:
+            return
+        # 2. Start the engine. From here to `expect` nothing may be awaited.
+        try:
+            engine = Engine.launch(self._plan.engine)
+        except OSError as error:
+            self._happened(PreflightFailed(f"the engine's command cannot be run: {error}"))
+            return
+        exited = self._reaper.expect(engine.pid)
+        self._engine = engine
+        self._happened(EngineStarted(engine.pid))
+        # 3. Watch for tokens until it ends.
+        self._watching = tasks.create_task(self._watch_tokens())
+        status = await exited
+        last_words = await engine.buried(status)
+        self._happened(EngineExited(describe_exit(status, last_words), clean=is_clean(status)))
+
+    async def _check_pod(self) -> str | None:
+        def prepare() -> tuple[int, str | None]:
+            return leftovers.remove(self._shared_memory), preflight.first_problem(self._plan)
+
+        try:
+            async with asyncio.timeout(_PREFLIGHT_SECONDS):
+                self._leftover_bytes, problem = await _in_daemon_thread(prepare)
+        except TimeoutError:
+            return (
+                f"the checks before the engine's start did not end within {_PREFLIGHT_SECONDS} s; "
+                f"see whether the volume of {self._plan.weights.uri} answers"
+            )
+        if self._leftover_bytes:
+            _log.info("removed %d bytes of earlier engines' shared memory", self._leftover_bytes)
+        return problem
+
+    async def _watch_tokens(self) -> None:
+        limits = self._plan.probe
+        prober = Prober(
+            port=self._plan.engine.port, model=self._plan.model.served_name, limits=limits
+        )
+        self._watch = TokenWatch(prober, limits)
+        try:
+            await self._watch.run(state=lambda: self._state, happened=self._happened)
+        finally:
+            await prober.close()
+
+    async def _let_time_pass(self) -> None:
+        while not self._state.finished:
+            self._moved.clear()
+            deadline = self._lifecycle.deadline(self._state)
+            wait = None if deadline is None else deadline - time.monotonic()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._moved.wait()
+            self._happened(Signal.TICK)
+
+    def _happened(self, event: Event) -> None:
+        before = self._state
+        after = self._lifecycle.advance(before, event, now=time.monotonic())
+        if after is before:
+            return
+        self._state = after
+        self._obey(before.order)
+        if self._watching is not None and after.phase not in _WATCHED:
+            # A look that is under way is a request that the drain would wait for.
+            self._watching.cancel()
+        if (before.phase, before.message) != (after.phase, after.message):
+            _log.info("%s %s: %s", after.phase, after.reason, after.message)
+            self._tell(after)
+        self._moved.set()
+
+    def _obey(self, before: Order) -> None:
+        order = self._state.order
+        if self._engine is None or order <= before:
+            return
+        if order is Order.TERMINATE:
+            self._engine.terminate()
+        else:
+            self._engine.kill()
+
+
+_WATCHED = frozenset({Phase.LOADING, Phase.READY, Phase.STALLED})
+
+
+async def _in_daemon_thread(work: Callable[[], _Result]) -> _Result:
+    """`work()` in a thread that the process does not wait for: a dead volume never returns."""
+    result: concurrent.futures.Future[_Result] = concurrent.futures.Future()
+
+    def body() -> None:
+        result.set_running_or_notify_cancel()  # from here on the waiter's timeout cannot touch it
+        try:
+            result.set_result(work())
+        except BaseException as error:
+            result.set_exception(error)
+
+    threading.Thread(target=body, daemon=True).start()
+    return await asyncio.wrap_future(result)

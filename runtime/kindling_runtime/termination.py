@@ -1,0 +1,25 @@
+"""The one sentence that a container leaves behind for `kubectl describe`."""
+
+import os
+from pathlib import Path
+
+from kindling_runtime.contract import TERMINATION_MESSAGE_BYTES
+
+
+def write(path: Path, sentence: str) -> None:
+    """Replace the termination message with `sentence`, on one line and short enough to be kept.
+
+    The kubelet mounts the file itself, so it can be neither renamed over nor created: the message
+    goes out in a single write, and where no such file exists (outside a pod) nothing is written.
+    """
+    line = " ".join(sentence.split()).encode()
+    # A cut may fall inside a character; what is left of it is dropped.
+    kept = line[:TERMINATION_MESSAGE_BYTES].decode(errors="ignore").encode()
+    try:
+        target = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        os.write(target, kept)
+    finally:
+        os.close(target)
