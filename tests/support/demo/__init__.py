@@ -1,0 +1,1 @@
+"""The demo: a cluster, the chart, one InferenceModel, and a completion through its endpoint."""

@@ -1,0 +1,136 @@
+"""The demo, step by step. Every step finds out what is there already, so it can be run again."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import yaml
+from tests.support import install, manifests
+from tests.support.demo import chat
+from tests.support.demo.builds import side_by_side
+from tests.support.demo.inside import chat_inside
+from tests.support.demo.progress import Progress
+from tests.support.install import Images
+from tests.support.kube import MODEL, Kube, Object
+from tests.support.onenode import COMMAND, ROOT, UP_SECONDS, Cluster, run
+from tests.support.openai_access import forwarded
+from tests.support.waiting import Say
+
+CLUSTER = "demo"
+NAMESPACE = "demo"
+VOLUME = "weights"
+EXAMPLE = ROOT / "docs" / "examples" / "tiny.yaml"
+READY_SECONDS = 300
+
+
+def cache() -> Path:
+    """Folder that all of Kindling's tools share: binaries, wheels, cluster states."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("KINDLING_CACHE") or home / "kindling") / "demo"
+
+
+class Story:
+    """One run of the demo."""
+
+    def __init__(self, *, say: Say) -> None:
+        self._say = say
+        self._cluster = Cluster(CLUSTER, say=say)
+        self._steps: list[tuple[str, float]] = []
+
+    def tell(self) -> None:
+        """All steps in their order."""
+        with self._step("cluster and images"):
+            self._build()
+        kube = Kube(self._cluster.environment, say=self._say)
+        try:
+            with self._step("push the images into the cluster's registry"):
+                images = install.build_images(self._cluster, say=self._say)
+            with self._step("helm install"):
+                self._install(kube, images)
+            with self._step("a tiny model on the node"):
+                self._weights(kube)
+            with self._step("kubectl apply, and wait until it is Ready"):
+                model = self._apply(kube)
+            with self._step("a completion from inside the cluster"):
+                chat_inside(kube, NAMESPACE, model, image=images.runtime_cpu)
+            with self._step("a completion from outside, through kubectl port-forward"):
+                self._chat_outside(kube, model)
+            self._end(kube, model)
+        finally:
+            kube.close()
+
+    def collect_logs(self) -> Path:
+        """Everything that explains a failure, in a folder."""
+        folder = cache() / f"logs-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        self._cluster.logs(folder)
+        return folder
+
+    @contextmanager
+    def _step(self, title: str) -> Iterator[None]:
+        self._say(f"== {title}")
+        started = time.monotonic()
+        yield
+        self._steps.append((title, time.monotonic() - started))
+
+    def _build(self) -> None:
+        """Two builds that need different things: Go modules, and wheels."""
+        side_by_side(
+            {
+                "cluster up": [str(COMMAND), "--name", CLUSTER, "up"],
+                "images/build": [str(ROOT / "images" / "build"), "operator", "runtime-cpu"],
+            },
+            seconds=UP_SECONDS,
+            say=self._say,
+        )
+
+    def _install(self, kube: Kube, images: Images) -> None:
+        kube.apply(manifests.namespace(install.NAMESPACE), manifests.namespace(NAMESPACE))
+        # What a helm that was killed leaves behind; it would refuse to go on.
+        for state in ("pending-install", "pending-upgrade", "pending-rollback"):
+            left = f"owner=helm,name={install.RELEASE},status={state}"
+            kube.kubectl("delete", "secrets", "-n", install.NAMESPACE, "-l", left)
+        install.install(kube, images)
+        self._say(kube.kubectl("get", "pods", "-n", install.NAMESPACE).rstrip())
+
+    def _weights(self, kube: Kube) -> None:
+        folder = cache() / "model"
+        out = run(
+            sys.executable, "-m", "tests.support.tinymodel", folder, seconds=60, say=self._say
+        )
+        self._say(f"  {out.strip()}")
+        self._cluster.volume(VOLUME, folder.parent)
+        kube.apply(manifests.claim(VOLUME, NAMESPACE, volume=VOLUME))
+
+    def _apply(self, kube: Kube) -> Object:
+        self._say(f"  kubectl apply -n {NAMESPACE} -f {EXAMPLE.relative_to(ROOT)}")
+        kube.kubectl("apply", "-n", NAMESPACE, "-f", str(EXAMPLE))
+        name: str = yaml.safe_load(EXAMPLE.read_text())["metadata"]["name"]
+        return Progress(kube, name, NAMESPACE).until_ready(seconds=READY_SECONDS)
+
+    def _chat_outside(self, kube: Kube, model: Object) -> None:
+        name = model["metadata"]["name"]
+        with forwarded(kube, f"svc/{name}", NAMESPACE) as port:
+            chat.talk(f"http://127.0.0.1:{port}/v1", name)
+
+    def _end(self, kube: Kube, model: Object) -> None:
+        name = model["metadata"]["name"]
+        found = kube.have(MODEL, name, NAMESPACE)
+        print()
+        print(f"$ kubectl get im -n {NAMESPACE}")
+        print(kube.kubectl("get", "im", "-n", NAMESPACE))
+        print(f"$ kubectl get im {name} -n {NAMESPACE} -o yaml     # the part .status.plan")
+        print(yaml.safe_dump(found["status"]["plan"], sort_keys=False, width=100))
+        for title, seconds in self._steps:
+            print(f"{seconds:6.1f} s  {title}")
+        command = COMMAND.relative_to(ROOT)
+        print(
+            f'\nLook around:  eval "$({command} env)"; kubectl describe im {name} -n {NAMESPACE}'
+            f"\nClean up:     kubectl delete im {name} -n {NAMESPACE}   (the model alone)"
+            "\n              make demo-down   (the cluster; images and binaries stay cached)"
+        )
