@@ -3,7 +3,8 @@
 What each reason means, with an example and what to do, is the table in `conditions_table`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Final
@@ -122,6 +123,33 @@ class Reason(StrEnum):
 
     # every condition that follows from Accepted
     NOT_ACCEPTED = "NotAccepted"
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonRow:
+    """What a reason says. `on` gives the conditions that may carry it, with their status.
+
+    Beside these, Ready repeats the reason of whatever keeps the object from being ready.
+    """
+
+    on: Mapping[ConditionType, ConditionStatus]
+    example: str
+    remedy: str
+
+
+def true_for(*conditions: ConditionType) -> dict[ConditionType, ConditionStatus]:
+    """The conditions, each True."""
+    return dict.fromkeys(conditions, ConditionStatus.TRUE)
+
+
+def false_for(*conditions: ConditionType) -> dict[ConditionType, ConditionStatus]:
+    """The conditions, each False."""
+    return dict.fromkeys(conditions, ConditionStatus.FALSE)
+
+
+def unknown_for(*conditions: ConditionType) -> dict[ConditionType, ConditionStatus]:
+    """The conditions, each Unknown."""
+    return dict.fromkeys(conditions, ConditionStatus.UNKNOWN)
 
 
 class Condition(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -4,6 +4,7 @@ An object may have passed an older CRD, or none (`kindling plan -f`), so the typ
 the rules are all checked again here.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,6 +13,7 @@ from typing import Any
 import msgspec
 
 from kindling_operator.model.api import InferenceModelSpec
+from kindling_operator.model.api_model import ModelName
 from kindling_operator.model.conditions import Reason
 from kindling_operator.model.names import ANNOTATION_REPLAN, GROUP, Key
 from kindling_operator.model.rules import name_problem, spec_problem
@@ -84,25 +86,48 @@ def parse(body: Mapping[str, Any]) -> ParsedModel | Invalid:
     """
     metadata = _metadata(body.get("metadata") or {})
     status = body.get("status") or {}
-    problem = name_problem(metadata.key.name)
     try:
         spec = msgspec.convert(body.get("spec") or {}, InferenceModelSpec)
     except msgspec.ValidationError as error:
-        return Invalid(metadata, Reason.INVALID_SPEC, ill_typed(str(error)), status)
-    problem = problem or spec_problem(spec)
+        return Invalid(metadata, *_ill_typed(str(error), body.get("spec") or {}), status)
+    problem = name_problem(metadata.key.name) or spec_problem(spec)
     if problem is not None:
         return Invalid(metadata, Reason.INVALID_SPEC, problem, status)
     return ParsedModel(metadata, spec, status)
 
 
-def ill_typed(error: str) -> str:
-    """msgspec's ``Expected `int`, got `str` - at `$.replicas` `` as a sentence with the path."""
-    what, _, where = error.rpartition(" - at `$")
-    what, where = (what, where.rstrip("`")) if what else (error, "")
-    return (
-        f"spec{where}: {what[:1].lower()}{what[1:].replace('`', '')}; correct the field,"
-        " `kubectl explain im.spec --recursive` lists them all"
+def _ill_typed(error: str, spec: Mapping[str, Any]) -> tuple[Reason, str]:
+    """msgspec's ``Expected `int`, got `str` - at `$.replicas` `` as a reason and a sentence."""
+    what, _, where = error.partition(" - at `$")
+    path = where.rstrip("`")
+    if path == ".model.name":
+        return Reason.UNKNOWN_MODEL, (
+            f"spec.model.name {_value_at(spec, path)!r} is not in the catalog: use one of"
+            f" {', '.join(ModelName)}"
+        )
+    value = _value_at(spec, path)
+    shown = f" {value!r}" if isinstance(value, int | float | str) else ""
+    plain = what.replace("`", "").replace(" | null", "")
+    plain = plain.replace("Object contains unknown field", "there is no field")
+    plain = plain.replace("Object missing required field", "the required field is missing:")
+    return Reason.INVALID_SPEC, (
+        f"spec{path}{shown}: {plain[:1].lower()}{plain[1:]}; `kubectl explain im.spec{_dotted(path)}`"
+        " tells what is possible"
     )
+
+
+def _dotted(path: str) -> str:
+    return re.sub(r"\[[^]]*\]", "", path)
+
+
+def _value_at(spec: Any, path: str) -> Any:
+    """The value at a path such as ``.serving.extraArgs[1]``, or None where the path ends early."""
+    for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", path):
+        try:
+            spec = spec[name or int(index)]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return spec
 
 
 def _metadata(raw: Mapping[str, Any]) -> Metadata:

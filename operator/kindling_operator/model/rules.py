@@ -14,24 +14,24 @@ from kindling_operator.model.names import MAX_NAME_LENGTH
 NAME_RULES: Final = (
     Rule(
         cel=f"self.metadata.name.size() <= {MAX_NAME_LENGTH}",
-        message=f"metadata.name may have at most {MAX_NAME_LENGTH} characters, because the names of"
-        " the Service and of each revision are made from it: choose a shorter name",
+        message=f"use at most {MAX_NAME_LENGTH} characters: the names of the Service and of every"
+        " revision's Deployment are made from it",
         holds=lambda name: len(name) <= MAX_NAME_LENGTH,
-        path=".metadata.name",
+        path="metadata.name",
     ),
     Rule(
         cel="self.metadata.name.matches(r'^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-        message="metadata.name must be usable for a Service: begin with a letter and use"
-        " lower-case letters, digits and '-' only",
+        message="begin with a letter, end with a letter or digit and use lower-case letters, digits"
+        " and '-' only: the Service of the endpoint gets this name",
         holds=matches("^[a-z]([-a-z0-9]*[a-z0-9])?$", "").holds,
-        path=".metadata.name",
+        path="metadata.name",
     ),
 )
 
 
 def name_problem(name: str) -> str | None:
     """Why an InferenceModel cannot have this name, or None."""
-    return _first_broken(NAME_RULES, name, "metadata.name")
+    return _first_broken(NAME_RULES, name, "")
 
 
 def spec_problem(spec: Spec) -> str | None:
@@ -45,7 +45,7 @@ def _first_broken(rules: tuple[Rule, ...], value: Any, path: str) -> str | None:
     for rule in rules:
         if rule.holds is not None and not rule.holds(value):
             shown = f" {value!r}" if isinstance(value, int | str) else ""
-            return f"{path}{shown}: {rule.message}"
+            return f"{path}{rule.path}{shown}: {rule.message}"
     return None
 
 
