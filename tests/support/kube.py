@@ -21,6 +21,7 @@ Object = dict[str, Any]
 
 MODEL: Final = Kind(names.API_VERSION, names.KIND, names.PLURAL)
 NAMESPACE: Final = Kind("v1", "Namespace", "namespaces")
+NODE: Final = Kind("v1", "Node", "nodes")
 POD: Final = Kind("v1", "Pod", "pods")
 CLAIM: Final = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 VOLUME: Final = Kind("v1", "PersistentVolume", "persistentvolumes")

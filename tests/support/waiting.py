@@ -50,22 +50,3 @@ def until(
             state = " ".join((problem or show()).split())
             say(f"  {now - started:4.0f} s of at most {seconds:g} s for {what}; {state}"[:400])
         time.sleep(every)
-
-
-def until_equal(
-    what: str,
-    look: Callable[[], _Found],
-    expected: _Found,
-    *,
-    seconds: float,
-    say: Say = print,
-    forgive: tuple[type[Exception], ...] = (),
-) -> None:
-    """Wait until `look` returns `expected`; raises NotInTimeError that shows the last value."""
-    last: list[_Found] = []
-
-    def same() -> bool:
-        last[:] = [look()]
-        return last[0] == expected
-
-    until(what, same, seconds=seconds, say=say, show=lambda: f"it is {last}", forgive=forgive)

@@ -1,0 +1,153 @@
+"""Builders of the objects that tests apply."""
+
+from typing import Any, Final
+
+from tests.support.kube import Object
+
+from kindling_operator.model import names
+
+USER: Final = 65532
+
+RESTRICTED: Final = {
+    "pod-security.kubernetes.io/enforce": "restricted",
+    "pod-security.kubernetes.io/warn": "restricted",
+}
+
+TINY: Final[Object] = {
+    "architecture": "Qwen3ForCausalLM",
+    "hiddenSize": 256,
+    "vocabularySize": 2048,
+    "attentionHeads": 8,
+    "layers": 4,
+    "intermediateSize": 512,
+    "attention": [{"name": "full", "kind": "Full", "layers": 4, "kvHeads": 2, "headSize": 64}],
+    "contextLength": 4096,
+    "checkpoints": [{"name": "BF16", "bytes": 7 * 2**20}],
+    "devices": ["CPU"],
+}
+"""The architecture of the tiny test model (qwen3, 4 layers, vocabulary 2048)."""
+
+
+def namespace(name: str) -> Object:
+    """A namespace in which only restricted pods may run."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": dict(RESTRICTED)},
+    }
+
+
+def model(name: str, namespace: str, spec: Object) -> Object:
+    """An InferenceModel."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
+
+
+def tiny(
+    name: str,
+    namespace: str,
+    *,
+    uri: str = "pvc://weights/tiny",
+    architecture: Object | None = None,
+    **spec: Any,
+) -> Object:
+    """The tiny model on CPU with 2048 tokens of context; `spec` is laid over its spec."""
+    base: Object = {
+        "model": {
+            "name": "custom",
+            "weights": {"uri": uri},
+            "custom": {**TINY, **(architecture or {})},
+        },
+        "serving": {"contextLength": 2048},
+    }
+    return model(name, namespace, merged(base, spec))
+
+
+def merged(base: Object, over: Object) -> Object:
+    """`base` with `over` laid over it, maps into maps; None removes a field."""
+    result = dict(base)
+    for key, value in over.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict) and isinstance(result.get(key), dict):
+            result[key] = merged(result[key], value)
+        else:
+            result[key] = value
+    return result
+
+
+def claim(name: str, namespace: str, *, volume: str) -> Object:
+    """A claim of a volume that exists already."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "accessModes": ["ReadOnlyMany"],
+            "storageClassName": "",
+            "volumeName": volume,
+            "resources": {"requests": {"storage": "1Mi"}},
+        },
+    }
+
+
+def restricted_pod(name: str, namespace: str, *, image: str, command: list[str]) -> Object:
+    """A pod that runs one command once, as restricted Pod Security wants it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "restartPolicy": "Never",
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": 1,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": USER,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": "main",
+                    "image": image,
+                    "command": command,
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "readOnlyRootFilesystem": True,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                }
+            ],
+        },
+    }
+
+
+def scaler(name: str, namespace: str, *, target: str, most: int) -> Object:
+    """A HorizontalPodAutoscaler of an InferenceModel, by CPU."""
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "scaleTargetRef": {
+                "apiVersion": names.API_VERSION,
+                "kind": names.KIND,
+                "name": target,
+            },
+            "minReplicas": 1,
+            "maxReplicas": most,
+            "metrics": [
+                {
+                    "type": "Resource",
+                    "resource": {
+                        "name": "cpu",
+                        "target": {"type": "Utilization", "averageUtilization": 80},
+                    },
+                }
+            ],
+        },
+    }
