@@ -131,7 +131,7 @@ class Lifecycle:
         if gone.step is DrainStep.STREAMS and event.clean:
             message = self._drained(now - gone.step_since)
             return _enter(gone, Phase.STOPPED, Reason.DRAINED, message=message, now=now)
-        message = f"the engine {event.how} while it drained, so running streams were cut"
+        message = f"running streams were cut, because the engine {event.how}"
         return _enter(gone, Phase.FAILED, Reason.ENGINE_EXITED, message=message, now=now)
 
     def _terminate(self, state: State, *, now: float) -> State:
