@@ -110,14 +110,10 @@ def _ill_typed(error: str, spec: Mapping[str, Any]) -> tuple[Reason, str]:
     plain = what.replace("`", "").replace(" | null", "")
     plain = plain.replace("Object contains unknown field", "there is no field")
     plain = plain.replace("Object missing required field", "the required field is missing:")
+    field_path = re.sub(r"\[[^]]*\]", "", path)
     return Reason.INVALID_SPEC, (
-        f"spec{path}{shown}: {plain[:1].lower()}{plain[1:]}; `kubectl explain im.spec{_dotted(path)}`"
-        " tells what is possible"
+        f"spec{path}{shown}: {plain[:1].lower()}{plain[1:]}, see `kubectl explain im.spec{field_path}`"
     )
-
-
-def _dotted(path: str) -> str:
-    return re.sub(r"\[[^]]*\]", "", path)
 
 
 def _value_at(spec: Any, path: str) -> Any:

@@ -17,14 +17,14 @@ NAME_RULES: Final = (
         message=f"use at most {MAX_NAME_LENGTH} characters: the names of the Service and of every"
         " revision's Deployment are made from it",
         holds=lambda name: len(name) <= MAX_NAME_LENGTH,
-        path="metadata.name",
+        path=".metadata.name",
     ),
     Rule(
         cel="self.metadata.name.matches(r'^[a-z]([-a-z0-9]*[a-z0-9])?$')",
         message="begin with a letter, end with a letter or digit and use lower-case letters, digits"
         " and '-' only: the Service of the endpoint gets this name",
         holds=matches("^[a-z]([-a-z0-9]*[a-z0-9])?$", "").holds,
-        path="metadata.name",
+        path=".metadata.name",
     ),
 )
 
@@ -45,7 +45,7 @@ def _first_broken(rules: tuple[Rule, ...], value: Any, path: str) -> str | None:
     for rule in rules:
         if rule.holds is not None and not rule.holds(value):
             shown = f" {value!r}" if isinstance(value, int | str) else ""
-            return f"{path}{rule.path}{shown}: {rule.message}"
+            return f"{path}{rule.path}".lstrip(".") + f"{shown}: {rule.message}"
     return None
 
 
