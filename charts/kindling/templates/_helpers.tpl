@@ -63,3 +63,13 @@ runAsGroup: 65532
 seccompProfile:
   type: RuntimeDefault
 {{- end -}}
+
+{{/* Where to pull images with, if anything. */}}
+{{- define "kindling.pullSecrets" -}}
+{{- with .Values.images.pullSecrets -}}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end -}}
+{{- end -}}
