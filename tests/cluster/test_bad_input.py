@@ -1,5 +1,7 @@
 """What a person reads after a mistake, and that correcting it is all that is left to do."""
 
+from pathlib import Path
+
 import pytest
 from tests.support import manifests
 from tests.support.fixtures import GONE_SECONDS, READY_SECONDS
