@@ -17,6 +17,7 @@ from kindling_operator.model.fields import (
     ByteCount,
     Count,
     GroupName,
+    Revision,
     Rule,
     SmallCount,
     Spec,
@@ -75,7 +76,6 @@ HeadSizeOrNone = Annotated[int, Meta(ge=0, le=65536)]
 BytesOrNone = Annotated[int, Meta(ge=0, le=MAX_EXACT)]
 BlockTokens = Annotated[int, Meta(ge=1, le=1024)]
 Depths = Annotated[int, Meta(ge=1, le=32)]
-Revision = Annotated[str, text(128)]
 TensorParallel = Annotated[int, Meta(ge=1, le=64)]
 
 
@@ -176,6 +176,16 @@ class Draft(Spec, frozen=True, kw_only=True):
 class Checkpoint(Spec, frozen=True, kw_only=True):
     """One published set of weights."""
 
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="(has(self.replicatedBytes) ? self.replicatedBytes : 0)"
+            " + (has(self.expertBytes) ? self.expertBytes : 0) <= self.bytes",
+            message="`replicatedBytes` and `expertBytes` are parts of `bytes` and must not exceed"
+            " it together",
+            holds=lambda c: c.replicated_bytes + c.expert_bytes <= c.bytes,
+        ),
+    )
+
     name: Annotated[CheckpointName, doc("Number format of the weights.")]
     bytes: Annotated[ByteCount, doc("Size of the weights in memory, in bytes.")]
     replicated_bytes: Annotated[
@@ -199,6 +209,7 @@ class Architecture(Spec, frozen=True, kw_only=True):
             message="the `layers` of the Full and Sliding groups must add up to the model's"
             " `layers`",
             holds=lambda a: a.layers == a.attention_layers,
+            path=".layers",
         ),
         Rule(
             cel="self.attention.all(g, g.kind == 'Conv' || self.attentionHeads % g.kvHeads == 0)",
@@ -208,6 +219,7 @@ class Architecture(Spec, frozen=True, kw_only=True):
                 g.kind is AttentionKind.CONV or a.attention_heads % g.kv_heads == 0
                 for g in a.attention
             ),
+            path=".attentionHeads",
         ),
         Rule(
             cel="has(self.intermediateSize) || (has(self.experts)"
@@ -217,6 +229,37 @@ class Architecture(Spec, frozen=True, kw_only=True):
                 a.intermediate_size is not None
                 or (a.experts is not None and a.experts.layers == a.layers)
             ),
+        ),
+        Rule(
+            cel="!has(self.experts) || self.experts.layers <= self.layers",
+            message="`experts.layers` must not exceed the model's `layers`",
+            holds=lambda a: a.experts is None or a.experts.layers <= a.layers,
+            path=".experts.layers",
+        ),
+        Rule(
+            cel="!has(self.draft) || self.attention.exists(g, g.name == self.draft.attentionGroup"
+            " && g.kind != 'Conv')",
+            message="name a Full or Sliding group of `attention`",
+            holds=lambda a: a.draft is None or a.has_group(a.draft.attention_group, conv=False),
+            path=".draft.attentionGroup",
+        ),
+        Rule(
+            cel="!has(self.draft) || !has(self.draft.convGroup) || self.attention.exists(g,"
+            " g.name == self.draft.convGroup && g.kind == 'Conv')",
+            message="name a Conv group of `attention`",
+            holds=lambda a: (
+                a.draft is None
+                or a.draft.conv_group is None
+                or a.has_group(a.draft.conv_group, conv=True)
+            ),
+            path=".draft.convGroup",
+        ),
+        Rule(
+            cel="!has(self.tensorParallelSizes)"
+            " || self.tensorParallelSizes.all(t, self.attentionHeads % t == 0)",
+            message="every size must divide `attentionHeads`",
+            holds=lambda a: all(a.attention_heads % t == 0 for t in a.tensor_parallel_sizes or ()),
+            path=".tensorParallelSizes",
         ),
     )
 
@@ -274,6 +317,12 @@ class Architecture(Spec, frozen=True, kw_only=True):
         """Layers of all groups that attend (convolutions run beside them)."""
         return sum(g.layers for g in self.attention if g.kind is not AttentionKind.CONV)
 
+    def has_group(self, name: str, *, conv: bool) -> bool:
+        """Whether there is a group of that name, and of that sort."""
+        return any(
+            g.name == name and (g.kind is AttentionKind.CONV) == conv for g in self.attention
+        )
+
     def checkpoint(self, name: CheckpointName) -> Checkpoint | None:
         """The checkpoint of that name, or None."""
         return next((c for c in self.checkpoints if c.name is name), None)
@@ -321,8 +370,10 @@ class Parsers(Spec, frozen=True, kw_only=True):
 class CatalogEntry(Spec, frozen=True, kw_only=True):
     """A model that Kindling knows: its architecture and the facts that no user has to type.
 
-    `required_arguments` are vLLM options with their values (``--name=value``). `sources` tells for
-    each number, by its path (``architecture.hiddenSize``), where it comes from.
+    `required_arguments` are vLLM options with their values (``--name=value``), and
+    `checkpoint_arguments` those of one checkpoint, in which ``{weights}`` stands for the weights
+    folder. `sources` tells for each number, by its path (``architecture.hiddenSize``), where it
+    comes from.
     """
 
     name: str
@@ -330,6 +381,7 @@ class CatalogEntry(Spec, frozen=True, kw_only=True):
     architecture: Architecture
     parsers: Parsers = Parsers()
     required_arguments: tuple[str, ...] = ()
+    checkpoint_arguments: dict[CheckpointName, tuple[str, ...]] = field(default_factory=dict)
     required_environment: dict[str, str] = field(default_factory=dict)
     forbidden_arguments: tuple[ForbiddenArgument, ...] = ()
     capabilities: tuple[Capability, ...] = ()

@@ -1,4 +1,4 @@
-"""Every name that Kindling writes into a cluster: API group, labels, annotations, field managers, kinds, object names."""
+"""Every name that Kindling writes into a cluster: API group, labels, annotations, kinds, objects."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ CONTROLLER_REVISION = Kind("apps/v1", "ControllerRevision", "controllerrevisions
 SERVICE = Kind("v1", "Service", "services")
 DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
 
-# Every kind that render may produce, in the order of apply. Prune looks at these and at nothing else.
+# Every kind that render may produce, in the order of apply; prune looks at nothing else.
 CHILD_KINDS: tuple[Kind, ...] = (
     SERVICE_ACCOUNT,
     CONTROLLER_REVISION,

@@ -39,7 +39,11 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node as placement sees it. Memory in bytes, CPU in millicores, `gpus` allocatable devices."""
+    """A node as placement sees it.
+
+    Allocatable memory in bytes and CPU in millicores, `gpus` allocatable devices, `gpu_memory`
+    bytes of one of them, `architecture` as in kubernetes.io/arch.
+    """
 
     name: str
     labels: Mapping[str, str]
@@ -109,6 +113,8 @@ class ChildView:
     `manifest` is the observed object without status, managedFields and other server-set
     metadata; `status` holds the integers of a Deployment's status (replicas, readyReplicas,
     availableReplicas, updatedReplicas, observedGeneration) and is empty for other kinds.
+    `failure` is the message of a Deployment's condition ReplicaFailure while it is True (a quota,
+    a Pod Security profile, a missing ServiceAccount), else "".
     """
 
     ref: ObjectRef
@@ -119,6 +125,7 @@ class ChildView:
     terminating: bool
     manifest: Mapping[str, Any]
     status: Mapping[str, int] = field(default_factory=dict)
+    failure: str = ""
 
     @property
     def annotations(self) -> Mapping[str, str]:

@@ -11,29 +11,32 @@ from typing import Any
 import msgspec
 
 from kindling_operator.model.architecture import Device
-from kindling_operator.model.conditions import ConditionType, Reason
+from kindling_operator.model.conditions import ConditionStatus, ConditionType, Reason
+from kindling_operator.model.conditions_table import status_of
 from kindling_operator.model.names import Key
+from kindling_operator.model.status import MemoryItem, ParallelismStatus, RejectedOption
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One judgement: which condition it speaks for, whether it holds, why, and what a person should do.
+    """One judgement: which condition it speaks for, why, and what a person should do.
 
     Born in the check that made it; condition, event and log repeat it unchanged.
     """
 
     condition: ConditionType
-    holds: bool
     reason: Reason
     message: str
 
+    @property
+    def status(self) -> ConditionStatus:
+        """The condition's status, which follows from the reason."""
+        return status_of(self.reason, self.condition)
 
-class Basis(StrEnum):
-    """How a byte count is known."""
-
-    EXACT = "Exact"
-    MEASURED = "Measured"
-    ESTIMATED = "Estimated"
+    @property
+    def holds(self) -> bool:
+        """Whether the condition is True."""
+        return self.status is ConditionStatus.TRUE
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -41,32 +44,7 @@ class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     defaults: a newer operator reads an older one's revisions and the other way round."""
 
 
-class MemoryItem(_Wire):
-    """One line of a byte budget."""
-
-    item: str
-    bytes: int
-    basis: Basis
-
-
-class Rejection(_Wire):
-    """An option that was considered and why it was not taken."""
-
-    option: str
-    reason: str
-    message: str
-
-
-class Parallelism(_Wire):
-    """Sizes of each kind of parallelism of one engine."""
-
-    tensor: int = 1
-    pipeline: int = 1
-    data: int = 1
-    expert: bool = False
-
-
-class KVBudget(_Wire):
+class KVBudget(_Wire, frozen=True, kw_only=True):
     """KV cache of one replica: blocks of the pool, blocks and tokens per full-context request."""
 
     bytes: int
@@ -76,16 +54,18 @@ class KVBudget(_Wire):
     full_context_requests: str
 
 
-class WeightsMount(_Wire):
-    """Where the engine finds the weights. `claim` is a PVC of the namespace, or "" for a path in the image."""
+class WeightsMount(_Wire, frozen=True, kw_only=True):
+    """Where the engine finds the weights: the folder `path` of its container.
+
+    `claim` is the PersistentVolumeClaim that is mounted for it, "" for a folder of the image.
+    """
 
     uri: str
     path: str
     claim: str = ""
-    sub_path: str = ""
 
 
-class EnginePlan(_Wire):
+class EnginePlan(_Wire, frozen=True, kw_only=True):
     """What one replica runs, complete: the pod template and launch plan are functions of it.
 
     Memory in bytes, durations in seconds. `argv` is the whole engine command.
@@ -118,10 +98,10 @@ class EnginePlan(_Wire):
     architectures: tuple[str, ...] = ("amd64",)
     gpus_per_replica: int = 0
     nodes_per_replica: int = 1
-    parallelism: Parallelism = Parallelism()
+    parallelism: ParallelismStatus = ParallelismStatus()
     memory_per_gpu: tuple[MemoryItem, ...] = ()
     memory_per_pod: tuple[MemoryItem, ...] = ()
-    rejected: tuple[Rejection, ...] = ()
+    rejected: tuple[RejectedOption, ...] = ()
     rejected_total: int = 0
 
 
@@ -129,8 +109,10 @@ class EnginePlan(_Wire):
 class Revision:
     """One frozen plan with what it was rendered to.
 
-    `template` (pod template) and `launch` (launch plan, JSON text) are None only for a revision
-    that is not stored yet: render makes them, and from then on they are re-applied verbatim.
+    `data` is a ControllerRevision's data, kept verbatim: `inputs`, `replan`, `plan`, `template`
+    (pod template) and `launch` (launch plan, JSON text). It is None only for a revision that is
+    not stored yet: render makes it, and from then on it is re-applied as it is.
+    `served` is True once a replica of it stood behind the endpoint.
     """
 
     hash: str
@@ -139,8 +121,7 @@ class Revision:
     plan: EnginePlan
     served: bool = False
     created: datetime | None = None
-    template: Mapping[str, Any] | None = None
-    launch: str | None = None
+    data: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
