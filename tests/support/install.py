@@ -43,9 +43,14 @@ def build_images(cluster: Cluster, *, say: Say = print) -> Images:
         seconds=IMAGE_SECONDS,
         say=say,
     )
-    found = (_REFERENCE.match(line.strip()) for line in out.splitlines())
-    by_name = {match["name"]: match["reference"] for match in found if match}
+    by_name = image_references(out)
     return Images(operator=by_name["operator"], runtime_cpu=by_name["runtime-cpu"])
+
+
+def image_references(out: str) -> dict[str, str]:
+    """References by image, of what `images/build --push` printed."""
+    found = (_REFERENCE.match(line.strip()) for line in out.splitlines())
+    return {match["name"]: match["reference"] for match in found if match}
 
 
 def installed_images(kube: Kube) -> Images | None:

@@ -1,0 +1,66 @@
+"""The API server's audit log: who asked for what, when, and how it ended."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+_READS = frozenset({"get", "list", "watch"})
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One completed request."""
+
+    received: datetime
+    done: datetime
+    user: str
+    agent: str
+    verb: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    code: int
+    uri: str
+
+    @property
+    def writes(self) -> bool:
+        """Whether it can have changed something."""
+        return self.verb not in _READS
+
+
+def end(log: Path) -> int:
+    """Where the log ends now, for a later `requests(start=…)`."""
+    return log.stat().st_size
+
+
+def requests(log: Path, *, start: int = 0) -> Iterator[Request]:
+    """Completed requests from byte `start` of the log on, in the order in which they ended."""
+    with log.open("rb") as lines:
+        lines.seek(start)
+        for line in lines:
+            if not line.endswith(b"\n"):
+                return
+            entry: dict[str, Any] = json.loads(line)
+            if entry["stage"] == "ResponseComplete":
+                yield _request(entry)
+
+
+def _request(entry: dict[str, Any]) -> Request:
+    target = entry.get("objectRef", {})
+    return Request(
+        received=datetime.fromisoformat(entry["requestReceivedTimestamp"]),
+        done=datetime.fromisoformat(entry["stageTimestamp"]),
+        user=entry["user"].get("username", ""),
+        agent=entry.get("userAgent", ""),
+        verb=entry["verb"],
+        resource=target.get("resource", ""),
+        subresource=target.get("subresource", ""),
+        namespace=target.get("namespace", ""),
+        name=target.get("name", ""),
+        code=int(entry.get("responseStatus", {}).get("code", 0)),
+        uri=entry["requestURI"],
+    )
