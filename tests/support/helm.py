@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import yaml
 from tests.support.install import CHART, NAMESPACE, RELEASE
+from tests.support.kube import Kube
 from tests.support.onenode import COMMAND, UP_SECONDS, run
 
 Manifest = dict[str, Any]
@@ -42,6 +43,16 @@ class Helm:
             text=True,
             timeout=seconds,
             check=False,
+        )
+
+    def on(self, kube: Kube, *arguments: str, seconds: float = 240) -> str:
+        """What it prints when run against a cluster in the release's namespace."""
+        return run(
+            self.program,
+            *arguments,
+            f"--namespace={NAMESPACE}",
+            seconds=seconds,
+            env=kube.environment,
         )
 
     def template(self, *arguments: str, release: str = RELEASE) -> subprocess.CompletedProcess[str]:

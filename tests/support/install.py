@@ -75,6 +75,11 @@ def chart_values(images: Images) -> dict[str, object]:
     }
 
 
+def settings(values: Mapping[str, object]) -> list[str]:
+    """Values as arguments of helm."""
+    return [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
+
+
 def install(
     kube: Kube,
     images: Images,
@@ -85,7 +90,6 @@ def install(
 ) -> None:
     """`helm upgrade --install` with `values` over the images', and wait for the operator."""
     merged = {**chart_values(images), **(values or {})}
-    settings = [f"--set-json={key}={json.dumps(value)}" for key, value in merged.items()]
     run(
         helm,
         "upgrade",
@@ -94,7 +98,7 @@ def install(
         CHART,
         f"--namespace={NAMESPACE}",
         "--create-namespace",
-        *settings,
+        *settings(merged),
         seconds=seconds,
         env=kube.environment,
     )

@@ -99,7 +99,7 @@ class Story:
         self._say(kube.kubectl("get", "pods", "-n", install.NAMESPACE).rstrip())
 
     def _weights(self, kube: Kube) -> None:
-        folder = cache() / "model"
+        folder = cache() / "weights" / "tiny"
         out = run(
             sys.executable, "-m", "tests.support.tinymodel", folder, seconds=60, say=self._say
         )
