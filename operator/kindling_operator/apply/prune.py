@@ -1,0 +1,33 @@
+"""What to delete: objects of ours that the decision no longer wants. Pure."""
+
+from collections.abc import Iterable
+
+from kindling_operator.model.names import CHILD_KINDS, Key, Kind
+from kindling_operator.model.objects import ObjectRef
+from kindling_operator.model.snapshot import Snapshot
+
+
+def left_over(
+    snapshot: Snapshot, key: Key, wanted: Iterable[tuple[Kind, str]]
+) -> tuple[ObjectRef, ...]:
+    """Children of this very InferenceModel that are not wanted, in reverse order of apply.
+
+    None while the watches have not delivered everything, and none of an object that is being
+    deleted: its children go by their owner references.
+    """
+    model = snapshot.models.get(key)
+    if not snapshot.synced or model is None or model.metadata.deletion is not None:
+        return ()
+    if not model.metadata.uid:
+        return ()
+    keep = set(wanted)
+    order = {kind: place for place, kind in enumerate(CHILD_KINDS)}
+    leave = [
+        child.ref
+        for child in snapshot.children.get(key, ())
+        if child.ref.kind in order
+        and child.owner_uid == model.metadata.uid
+        and not child.terminating
+        and (child.ref.kind, child.ref.name) not in keep
+    ]
+    return tuple(sorted(leave, key=lambda ref: (-order[ref.kind], ref.name)))

@@ -1,0 +1,158 @@
+"""The indexes as one snapshot: rebuilt where an event has touched them, shared where not."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kindling_operator.model.names import Key
+from kindling_operator.model.objects import ChildView, ClaimView, NodeView, PodView
+from kindling_operator.model.parse import Invalid, ParsedModel
+from kindling_operator.model.snapshot import Environment, Snapshot
+from kindling_operator.observe.watched import (
+    CHILDREN,
+    CLAIMS,
+    ENDPOINTS,
+    MODELS,
+    NODES,
+    PODS,
+    PRIORITIES,
+    WATCHED,
+    Entry,
+    Watched,
+)
+
+Index = Mapping[Any, Iterable[Entry]]
+"""A kopf index as we fill it: one Entry per object."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What every model's placement depends on; a change of it concerns all models."""
+
+    models: tuple[tuple[Key, str, int], ...]
+    nodes: tuple[NodeView, ...]
+    holders: tuple[tuple[str, str, int, str, bool], ...]
+    priorities: tuple[tuple[str, int], ...]
+
+
+class Cache:
+    """Read-only face of the indexes. `touch` after every event, `snapshot` before every decision.
+
+    `synced` is False until the first event after all kinds have been listed.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        self.synced = False
+        self._environment = environment
+        self._indices: Mapping[str, Index] = {}
+        self._gone: set[str] = set()
+        self._stale = {watched.id for watched in WATCHED}
+        self._models: dict[Key, ParsedModel | Invalid] = {}
+        self._nodes: tuple[NodeView, ...] = ()
+        self._pods: tuple[PodView, ...] = ()
+        self._claims: tuple[ClaimView, ...] = ()
+        self._children: dict[Key, tuple[ChildView, ...]] = {}
+        self._endpoints: dict[Key, tuple[str, ...]] = {}
+        self._priorities: dict[str, int] = {}
+
+    def attach(self, indices: Mapping[str, Index]) -> None:
+        """Use these indexes, by the ids in WATCHED."""
+        self._indices = indices
+
+    def touch(self, watched: Watched) -> None:
+        """An event of this kind has been indexed."""
+        self.synced = True
+        self._stale.add(watched.id)
+
+    def forget(self, uids: Iterable[str]) -> None:
+        """These objects are known to be gone although no event said so. A uid never comes back."""
+        self._gone.update(uids)
+        self._stale.update(watched.id for watched in WATCHED)
+
+    def entries(self, watched: Watched) -> Iterator[Entry]:
+        """Every object in the index of one kind, those known to be gone left out."""
+        for store in self._indices.get(watched.id, {}).values():
+            yield from (entry for entry in store if entry.uid not in self._gone)
+
+    def keys(self) -> tuple[Key, ...]:
+        """Every InferenceModel."""
+        self._refresh()
+        return tuple(self._models)
+
+    def keys_of_namespace(self, namespace: str) -> tuple[Key, ...]:
+        """The InferenceModels of one namespace."""
+        return tuple(key for key in self.keys() if key.namespace == namespace)
+
+    def snapshot(self, *, now: datetime) -> Snapshot:
+        """Everything that a decision may look at, as it is now."""
+        self._refresh()
+        return Snapshot(
+            now=now,
+            synced=self.synced,
+            environment=self._environment,
+            models=self._models,
+            nodes=self._nodes,
+            pods=self._pods,
+            claims=self._claims,
+            children=self._children,
+            endpoints=self._endpoints,
+            priorities=self._priorities,
+        )
+
+    def world(self) -> World:
+        """What concerns all models, comparable by value."""
+        self._refresh()
+        return World(
+            models=tuple(
+                (key, model.metadata.uid, model.metadata.generation)
+                for key, model in self._models.items()
+            ),
+            nodes=self._nodes,
+            holders=tuple(
+                (pod.uid, pod.node, pod.gpus, pod.phase, pod.terminating)
+                for pod in self._pods
+                if pod.gpus
+            ),
+            priorities=tuple(self._priorities.items()),
+        )
+
+    def claims(self) -> tuple[ClaimView, ...]:
+        """Every PersistentVolumeClaim."""
+        self._refresh()
+        return self._claims
+
+    def _refresh(self) -> None:
+        """Make the parts anew that events have touched; earlier snapshots keep the old ones."""
+        stale, self._stale = self._stale, set()
+        if MODELS.id in stale:
+            self._models = {entry.view.key: entry.view for entry in self._sorted(MODELS)}
+        if NODES.id in stale:
+            self._nodes = tuple(entry.view for entry in self._sorted(NODES))
+        if PODS.id in stale:
+            self._pods = tuple(entry.view for entry in self._sorted(PODS))
+        if CLAIMS.id in stale:
+            self._claims = tuple(entry.view for entry in self._sorted(CLAIMS))
+        if PRIORITIES.id in stale:
+            self._priorities = {entry.name: entry.view for entry in self._sorted(PRIORITIES)}
+        if ENDPOINTS.id in stale:
+            self._endpoints = self._ready_pods()
+        if any(watched.id in stale for watched in CHILDREN):
+            self._children = self._children_by_model()
+
+    def _sorted(self, watched: Watched) -> list[Entry]:
+        return sorted(self.entries(watched), key=lambda entry: (entry.namespace, entry.name))
+
+    def _ready_pods(self) -> dict[Key, tuple[str, ...]]:
+        found: dict[Key, set[str]] = {}
+        for entry in self._sorted(ENDPOINTS):
+            found.setdefault(entry.view.model, set()).update(entry.view.ready_pods)
+        return {key: tuple(sorted(pods)) for key, pods in found.items()}
+
+    def _children_by_model(self) -> dict[Key, tuple[ChildView, ...]]:
+        found: dict[Key, list[ChildView]] = {}
+        for watched in CHILDREN:
+            for entry in self._sorted(watched):
+                if entry.key is not None:
+                    found.setdefault(entry.key, []).append(entry.view)
+        return {key: tuple(views) for key, views in found.items()}

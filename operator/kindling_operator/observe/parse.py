@@ -1,0 +1,236 @@
+"""Bodies as the watches deliver them, into views. Nothing here raises, whatever a body holds."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kindling_operator.kube.kinds import MODEL
+from kindling_operator.model import names
+from kindling_operator.model.names import Key, Kind
+from kindling_operator.model.objects import (
+    ChildView,
+    ClaimView,
+    EndpointsView,
+    NodeView,
+    ObjectRef,
+    PodView,
+    Taint,
+)
+from kindling_operator.observe.fields import (
+    Body,
+    amount,
+    flag,
+    items,
+    mapping,
+    millis,
+    moment,
+    number,
+    strings,
+    text,
+)
+
+GPU_RESOURCE: Final = "nvidia.com/gpu"
+LABEL_GPU_PRODUCT: Final = "nvidia.com/gpu.product"
+LABEL_GPU_MEMORY: Final = "nvidia.com/gpu.memory"
+"""MiB of one GPU, as the GPU feature discovery of the NVIDIA GPU operator writes it."""
+LABEL_ARCHITECTURE: Final = "kubernetes.io/arch"
+
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+_KEPT_METADATA: Final = ("name", "namespace", "labels", "annotations", "ownerReferences")
+_DEPLOYMENT_COUNTS: Final = (
+    "replicas",
+    "readyReplicas",
+    "availableReplicas",
+    "updatedReplicas",
+    "observedGeneration",
+)
+
+
+def node(body: Body) -> NodeView:
+    """A node as placement sees it."""
+    labels = strings(body, "metadata", "labels")
+    ready = any(
+        text(each, "type") == "Ready" and text(each, "status") == "True"
+        for each in items(body, "status", "conditions")
+    )
+    allocatable = mapping(body, "status", "allocatable")
+    return NodeView(
+        name=text(body, "metadata", "name"),
+        labels=labels,
+        architecture=text(body, "status", "nodeInfo", "architecture")
+        or labels.get(LABEL_ARCHITECTURE, ""),
+        ready=ready,
+        unschedulable=flag(body, "spec", "unschedulable"),
+        cpu_millis=millis(allocatable, "cpu"),
+        memory=amount(allocatable, "memory"),
+        gpus=amount(allocatable, GPU_RESOURCE),
+        gpu_product=labels.get(LABEL_GPU_PRODUCT, ""),
+        gpu_memory=amount(labels, LABEL_GPU_MEMORY) << 20,
+        taints=tuple(
+            Taint(text(each, "key"), text(each, "value"), text(each, "effect"))
+            for each in items(body, "spec", "taints")
+        ),
+    )
+
+
+def pod(body: Body) -> PodView | None:
+    """A pod of ours, or one that holds or awaits GPUs; None for any other."""
+    model, gpus = model_key(body), _gpus_of(body)
+    phase = text(body, "status", "phase")
+    if model is None and (gpus == 0 or phase in _ENDED):
+        return None
+    conditions = {text(each, "type"): each for each in items(body, "status", "conditions")}
+    scheduled = conditions.get("PodScheduled", {})
+    engine = _engine_status(body)
+    waiting, ended = mapping(engine, "state", "waiting"), _last_end(engine)
+    return PodView(
+        namespace=text(body, "metadata", "namespace"),
+        name=text(body, "metadata", "name"),
+        uid=text(body, "metadata", "uid"),
+        created=moment(body, "metadata", "creationTimestamp"),
+        node=text(body, "spec", "nodeName"),
+        phase=phase,
+        gpus=gpus,
+        model=model,
+        revision=text(body, "metadata", "labels", names.LABEL_REVISION),
+        ready=text(conditions.get("Ready"), "status") == "True",
+        terminating=bool(text(body, "metadata", "deletionTimestamp")),
+        unschedulable=text(scheduled, "message") if text(scheduled, "status") == "False" else "",
+        waiting_reason=text(waiting, "reason"),
+        waiting_message=text(waiting, "message"),
+        ended_exit_code=number(ended, "exitCode") if ended else None,
+        ended_reason=text(ended, "reason"),
+        ended_message=text(ended, "message").strip(),
+        restarts=number(engine, "restartCount"),
+        image=text(engine, "image"),
+    )
+
+
+def claim(body: Body) -> ClaimView:
+    """A PersistentVolumeClaim."""
+    return ClaimView(
+        namespace=text(body, "metadata", "namespace"),
+        name=text(body, "metadata", "name"),
+        phase=text(body, "status", "phase"),
+        terminating=bool(text(body, "metadata", "deletionTimestamp")),
+    )
+
+
+def endpoints(body: Body) -> EndpointsView | None:
+    """The ready pods of one EndpointSlice of a model's Service; None if it belongs to no model.
+
+    A missing `ready` means ready (EndpointConditions of discovery.k8s.io/v1).
+    """
+    model = model_key(body)
+    if model is None:
+        return None
+    ready = {
+        text(each, "targetRef", "name")
+        for each in items(body, "endpoints")
+        if mapping(each, "conditions").get("ready") is not False
+        and text(each, "targetRef", "kind") == "Pod"
+    }
+    return EndpointsView(model, text(body, "metadata", "name"), tuple(sorted(ready - {""})))
+
+
+def child(body: Body, kind: Kind) -> ChildView:
+    """An object of CHILD_KINDS that carries our labels."""
+    controller = controller_of(body)
+    namespace = text(body, "metadata", "namespace")
+    ours = (text(controller, "kind"), text(controller, "apiVersion")) == (
+        MODEL.kind,
+        MODEL.api_version,
+    )
+    return ChildView(
+        ref=reference(body, kind),
+        owner=Key(namespace, text(controller, "name")) if ours else None,
+        owner_uid=text(controller, "uid"),
+        created=moment(body, "metadata", "creationTimestamp"),
+        generation=number(body, "metadata", "generation"),
+        terminating=bool(text(body, "metadata", "deletionTimestamp")),
+        manifest=_own_part(body, kind),
+        failure=_replica_failure(body) if kind == names.DEPLOYMENT else "",
+        status={
+            field: number(body, "status", field)
+            for field in _DEPLOYMENT_COUNTS
+            if kind == names.DEPLOYMENT and field in mapping(body, "status")
+        },
+    )
+
+
+def priority(body: Body) -> int:
+    """The value of a PriorityClass."""
+    return number(body, "value")
+
+
+def _replica_failure(body: Body) -> str:
+    """Why a Deployment's pods are not created, as its ReplicaFailure condition tells."""
+    failures = (
+        text(each, "message")
+        for each in items(body, "status", "conditions")
+        if text(each, "type") == "ReplicaFailure" and text(each, "status") == "True"
+    )
+    return next(failures, "")
+
+
+def reference(body: Body, kind: Kind) -> ObjectRef:
+    """The identity of an observed object."""
+    return ObjectRef(
+        kind=kind,
+        namespace=text(body, "metadata", "namespace"),
+        name=text(body, "metadata", "name"),
+        uid=text(body, "metadata", "uid"),
+        resource_version=text(body, "metadata", "resourceVersion"),
+    )
+
+
+def controller_of(body: Body) -> Mapping[str, Any]:
+    """The controller's ownerReference, or an empty one."""
+    owners = items(body, "metadata", "ownerReferences")
+    return next((each for each in owners if flag(each, "controller")), {})
+
+
+def model_key(body: Body) -> Key | None:
+    """The model that an object belongs to by its labels."""
+    name = text(body, "metadata", "labels", names.LABEL_MODEL)
+    return Key(text(body, "metadata", "namespace"), name) if name else None
+
+
+def _own_part(body: Body, kind: Kind) -> dict[str, Any]:
+    """The object without status and without the metadata that the API server sets."""
+    metadata = mapping(body, "metadata")
+    kept = {field: metadata[field] for field in _KEPT_METADATA if metadata.get(field)}
+    rest = {k: v for k, v in body.items() if k not in {"metadata", "status"}}
+    # Items of a list carry neither; whoever compares needs both.
+    return {**rest, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": kept}
+
+
+def _engine_status(body: Body) -> Mapping[str, Any]:
+    statuses = items(body, "status", "containerStatuses")
+    return next((each for each in statuses if text(each, "name") == names.ENGINE_CONTAINER), {})
+
+
+def _last_end(engine: Mapping[str, Any]) -> Mapping[str, Any]:
+    """How the container ended last: just now, or before its restart."""
+    now = mapping(engine, "state", "terminated")
+    return now or mapping(engine, "lastState", "terminated")
+
+
+def _gpus_of(body: Body) -> int:
+    """Devices that the pod holds at most at one time (KEP-753: sidecars stay, inits take turns)."""
+    sidecars = peak = 0
+    for each in items(body, "spec", "initContainers"):
+        wanted = _container_gpus(each)
+        if text(each, "restartPolicy") == "Always":
+            sidecars += wanted
+            peak = max(peak, sidecars)
+        else:
+            peak = max(peak, sidecars + wanted)
+    running = sum(_container_gpus(each) for each in items(body, "spec", "containers"))
+    return max(peak, sidecars + running)
+
+
+def _container_gpus(container: Mapping[str, Any]) -> int:
+    # Extended resources cannot be overcommitted, so request and limit are equal where both stand.
+    resources = mapping(container, "resources")
+    limit = amount(resources, "limits", GPU_RESOURCE)
+    return limit or amount(resources, "requests", GPU_RESOURCE)

@@ -1,0 +1,99 @@
+"""What the operator watches: each kind with the selector that is sent and the view that is kept."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from kindling_operator.kube.kinds import CLAIM, ENDPOINT_SLICE, MODEL, NODE, POD, PRIORITY_CLASS
+from kindling_operator.model import names
+from kindling_operator.model.names import CHILD_KINDS, Key, Kind
+from kindling_operator.model.parse import parse
+from kindling_operator.observe.fields import Body, text
+from kindling_operator.observe.parse import (
+    child,
+    claim,
+    endpoints,
+    model_key,
+    node,
+    pod,
+    priority,
+)
+
+OURS: Final = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
+"""Label selector for what render makes; an EndpointSlice mirrors the labels of its Service."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One observed object: its identity and the view that decisions read."""
+
+    uid: str
+    resource_version: str
+    namespace: str
+    name: str
+    key: Key | None
+    view: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One watched kind.
+
+    `view` returns None for objects that no decision reads. `complete` tells whether every object
+    that the selector matches has a view, so that one missing from the index has been missed.
+    """
+
+    kind: Kind
+    view: Callable[[Body], Any]
+    key: Callable[[Body], Key | None]
+    selector: str = ""
+    complete: bool = True
+
+    @property
+    def id(self) -> str:
+        """Name of the index."""
+        return self.kind.plural
+
+    def entry(self, body: Body) -> Entry | None:
+        """What is kept of an object; None for one that no decision reads."""
+        try:
+            view = self.view(body)
+        except msgspec.ValidationError:
+            # Only an InferenceModel without Kubernetes metadata: nothing that can be addressed.
+            return None
+        if view is None:
+            return None
+        return Entry(
+            uid=text(body, "metadata", "uid"),
+            resource_version=text(body, "metadata", "resourceVersion"),
+            namespace=text(body, "metadata", "namespace"),
+            name=text(body, "metadata", "name"),
+            key=self.key(body),
+            view=view,
+        )
+
+
+def own_key(body: Body) -> Key:
+    """Namespace and name of the object itself."""
+    return Key(text(body, "metadata", "namespace"), text(body, "metadata", "name"))
+
+
+def no_key(_body: Body) -> None:
+    """For objects that belong to no model."""
+
+
+MODELS: Final = Watched(MODEL, parse, own_key)
+NODES: Final = Watched(NODE, node, no_key)
+PODS: Final = Watched(POD, pod, model_key, complete=False)
+CLAIMS: Final = Watched(CLAIM, claim, no_key)
+ENDPOINTS: Final = Watched(ENDPOINT_SLICE, endpoints, model_key, selector=OURS, complete=False)
+CHILDREN: Final = tuple(
+    Watched(kind, partial(child, kind=kind), model_key, selector=OURS) for kind in CHILD_KINDS
+)
+
+PRIORITIES: Final = Watched(PRIORITY_CLASS, priority, no_key)
+
+WATCHED: Final = (MODELS, NODES, PODS, CLAIMS, ENDPOINTS, PRIORITIES, *CHILDREN)

@@ -1,0 +1,1 @@
+"""When the stages run, for which model, and by which of the operator's processes."""
