@@ -94,6 +94,7 @@ class Reason(StrEnum):
     DEADLINE_EXCEEDED = "DeadlineExceeded"
     ROLLED_BACK = "RolledBack"
     HELD = "Held"
+    APPLY_REFUSED = "ApplyRefused"
 
     # Available
     SERVING = "Serving"

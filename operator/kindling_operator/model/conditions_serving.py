@@ -141,6 +141,15 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
         ),
         remedy="Correct the spec, or set onFailure to Rollback.",
     ),
+    Reason.APPLY_REFUSED: ReasonRow(
+        on=false_for(C.PROGRESSING),
+        example=(
+            "The cluster refuses a part of this InferenceModel (apply Service ml/flint: exceeded "
+            "quota: services, limited: 5): do what the message asks for, it is tried again by "
+            "itself."
+        ),
+        remedy="Raise the quota or correct the admission policy that the message names.",
+    ),
     Reason.SERVING: ReasonRow(
         on=true_for(C.AVAILABLE, C.READY),
         example="2 of 2 replicas generate tokens at http://flint.ml.svc:8000/v1.",
