@@ -3,12 +3,11 @@
 import statistics
 import time
 from datetime import datetime
-from pathlib import Path
 from typing import Final
 
 from tests.bench.figure import Figure
-from tests.support import audit, install, manifests
-from tests.support.kube import MODEL, NAMESPACE, POD, Kube
+from tests.support import audit, faults, install, manifests
+from tests.support.kube import MODEL, NAMESPACE, Kube
 from tests.support.onenode import Cluster
 from tests.support.waiting import until
 
@@ -35,9 +34,8 @@ class OperatorCost:
     def __init__(self, cluster: Cluster, kube: Kube) -> None:
         self._cluster = cluster
         self._kube = kube
-        self._log = Path(cluster.environment["KUBECONFIG"]).parent / "var/log/onenode/audit.log"
-        (pod,) = kube.find(POD, install.NAMESPACE, selector=install.OPERATOR_PODS)
-        self._pid = next(iter(cluster.processes(pod)))
+        self._log = cluster.audit_log
+        self._pid = next(iter(cluster.processes(faults.operator_pod(kube))))
 
     def figures(self) -> list[Figure]:
         """All of them, one after the other, in a namespace that is removed at the end."""
@@ -106,9 +104,9 @@ class OperatorCost:
 
     def _memory(self) -> Figure:
         time.sleep(REST_SECONDS)
-        status = self._cluster.node("cat", f"/proc/{self._pid}/status")
-        kibibytes = next(line.split()[1] for line in status.splitlines() if "VmRSS" in line)
-        return Figure("operator at rest", "MiB of RSS", (int(kibibytes) / 1024,), target=110)
+        return Figure(
+            "operator at rest", "MiB of RSS", (self._cluster.resident_mib(self._pid),), target=110
+        )
 
     def _apply(self, name: str) -> None:
         """A model without replicas: all of its children, and no pod that takes CPU."""

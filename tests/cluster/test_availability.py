@@ -3,19 +3,15 @@
 import time
 
 import pytest
-from tests.support import install
+from tests.support import faults
 from tests.support.fixtures import Engine
-from tests.support.kube import AWAY, MODEL, NODE, POD, Kube, Object, conditions
+from tests.support.kube import AWAY, POD, Kube, Object
 from tests.support.onenode import Cluster
 from tests.support.traffic import flowing
-from tests.support.waiting import until
 
 from kindling_operator.model import names
 
 pytestmark = pytest.mark.cluster
-
-BACK_SECONDS = 120
-"""A killed API server answered again after 8 s on a busy machine."""
 
 DOWN_SECONDS = 15
 """Longer than the operator's Lease may go without a renewal (10 s in the chart's values)."""
@@ -28,10 +24,8 @@ def url(shared_engine: Engine, kube: Kube) -> str:
     return f"http://{service['spec']['clusterIP']}:8000/v1"
 
 
-def engine_pod(kube: Kube, engine: Engine) -> Object:
-    selector = f"{names.LABEL_MODEL}={engine.name}"
-    (pod,) = kube.find(POD, engine.namespace, selector=selector)
-    return pod
+def pod_of(kube: Kube, engine: Engine) -> Object:
+    return faults.serving_pod(kube, engine.name, engine.namespace)
 
 
 def untouched(before: Object, after: Object) -> bool:
@@ -43,32 +37,23 @@ def untouched(before: Object, after: Object) -> bool:
     )
 
 
-@pytest.mark.parametrize(
-    "component",
-    ["kube-apiserver", "etcd", "kube-controller-manager", "kube-proxy", "kubelet", "containerd"],
-)
+@pytest.mark.parametrize("component", faults.COMPONENTS)
 def test_requests_are_served_while_a_component_is_killed(
     component: str, shared_engine: Engine, kube: Kube, cluster: Cluster, url: str
 ) -> None:
-    before = engine_pod(kube, shared_engine)
+    before = pod_of(kube, shared_engine)
     with flowing(cluster, url, shared_engine.name) as traffic:
         cluster.kill(component)
-        until(
-            f"the cluster to be whole again after {component} was killed",
-            lambda: _node_ready(kube) and _ready(kube, shared_engine),
-            seconds=BACK_SECONDS,
-            say=kube.say,
-            forgive=AWAY,
-        )
+        faults.wait_whole(kube, shared_engine.name, shared_engine.namespace, after=component)
     assert traffic.failures == []
     assert len(traffic.answers) >= 2
-    assert untouched(before, engine_pod(kube, shared_engine))
+    assert untouched(before, pod_of(kube, shared_engine))
 
 
 def test_requests_are_served_while_the_api_server_is_down(
     shared_engine: Engine, kube: Kube, cluster: Cluster, url: str
 ) -> None:
-    before = engine_pod(kube, shared_engine)
+    before = pod_of(kube, shared_engine)
     with flowing(cluster, url, shared_engine.name) as traffic:
         cluster.hold("kube-apiserver")
         try:
@@ -77,52 +62,22 @@ def test_requests_are_served_while_the_api_server_is_down(
             time.sleep(DOWN_SECONDS)
         finally:
             cluster.release("kube-apiserver")
-        until(
-            "the API server to answer again and the model to be Ready",
-            lambda: _ready(kube, shared_engine),
-            seconds=BACK_SECONDS,
-            say=kube.say,
-            forgive=AWAY,
+        faults.wait_whole(
+            kube, shared_engine.name, shared_engine.namespace, after="the API server's return"
         )
     assert traffic.failures == []
     assert len(traffic.answers) >= DOWN_SECONDS
-    install.wait_for_operator(kube)
-    assert untouched(before, engine_pod(kube, shared_engine))
+    assert untouched(before, pod_of(kube, shared_engine))
 
 
 def test_requests_are_served_while_the_operator_is_killed(
     shared_engine: Engine, kube: Kube, cluster: Cluster, url: str
 ) -> None:
-    before = engine_pod(kube, shared_engine)
-    (operator,) = kube.find(POD, install.NAMESPACE, selector=install.OPERATOR_PODS)
+    before = pod_of(kube, shared_engine)
     with flowing(cluster, url, shared_engine.name) as traffic:
-        for pid in cluster.processes(operator):
-            cluster.node("kill", "-KILL", str(pid))
-        until(
-            "the operator's container to be restarted",
-            lambda: _restarted(kube, operator),
-            seconds=BACK_SECONDS,
-            say=kube.say,
+        faults.kill_operator(cluster, kube)
+        faults.wait_whole(
+            kube, shared_engine.name, shared_engine.namespace, after="the operator's end"
         )
-        install.wait_for_operator(kube)
     assert traffic.failures == []
-    assert untouched(before, engine_pod(kube, shared_engine))
-
-
-def _ready(kube: Kube, engine: Engine) -> bool:
-    found = kube.have(MODEL, engine.name, engine.namespace)
-    return conditions(found)["Ready"].status == "True"
-
-
-def _node_ready(kube: Kube) -> bool:
-    nodes = kube.find(NODE)
-    return bool(nodes) and all(conditions(node)["Ready"].status == "True" for node in nodes)
-
-
-def _restarted(kube: Kube, before: Object) -> bool:
-    name = before["metadata"]["name"]
-    found = kube.get(POD, name, install.NAMESPACE)
-    if found is None:
-        return True
-    (was,), (now,) = before["status"]["containerStatuses"], found["status"]["containerStatuses"]
-    return bool(now["restartCount"] > was["restartCount"])
+    assert untouched(before, pod_of(kube, shared_engine))

@@ -106,16 +106,6 @@ def test_the_longest_name_is_accepted(namespace: str, kube: Kube, operator: Imag
     kube.delete(MODEL, name, namespace)
 
 
-def children(kube: Kube, namespace: str, name: str) -> list[str]:
-    """What carries the model's label: kind and name of each child and pod."""
-    selector = f"{names.LABEL_MODEL}={name}"
-    return [
-        f"{kind.kind} {found['metadata']['name']}"
-        for kind in (*names.CHILD_KINDS, POD)
-        for found in kube.find(kind, namespace, selector=selector)
-    ]
-
-
 def told(model: Object, condition: str) -> str:
     """The condition's message; fails if it is no single sentence."""
     message = conditions(model)[condition].message
@@ -136,7 +126,7 @@ def test_a_feature_that_is_not_there_yet_is_named(
     assert "spec.serving.adapters" in told(found, "Accepted")
     assert conditions(found)["Ready"].reason == "NotYetSupported"
     assert "endpoint" not in found["status"]
-    assert children(kube, namespace, "early") == []
+    assert kube.children("early", namespace) == []
     kube.delete(MODEL, "early", namespace)
 
 
@@ -151,7 +141,7 @@ def test_a_context_beyond_the_model_is_refused_with_the_number(
     message = told(found, "Accepted")
     assert "8192" in message
     assert "4096" in message
-    assert children(kube, namespace, "long") == []
+    assert kube.children("long", namespace) == []
     kube.delete(MODEL, "long", namespace)
 
 
@@ -172,7 +162,7 @@ def test_a_taken_name_is_refused_and_nothing_foreign_is_touched(
     )
     assert conditions(found)["Accepted"].reason == "NameConflict"
     assert f"Service {namespace}/taken" in told(found, "Accepted")
-    assert children(kube, namespace, "taken") == []
+    assert kube.children("taken", namespace) == []
     after = kube.have(names.SERVICE, "taken", namespace)
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
     kube.delete(names.SERVICE, "taken", namespace)

@@ -6,7 +6,7 @@ The tests of this file share one model and run in order: each leaves it serving 
 import time
 
 import pytest
-from tests.support import manifests
+from tests.support import faults, manifests
 from tests.support.fixtures import GONE_SECONDS, READY_SECONDS, Engine
 from tests.support.install import Images
 from tests.support.kube import MODEL, POD, Kube, Object, conditions
@@ -43,15 +43,8 @@ def moving(namespace: str, kube: Kube, operator: Images) -> Engine:
     return Engine(NAME, namespace, recording)
 
 
-def serving_pods(kube: Kube, namespace: str) -> list[Object]:
-    """Pods of the model that are not on their way out."""
-    pods = kube.find(POD, namespace, selector=f"{names.LABEL_MODEL}={NAME}")
-    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
-
-
 def only_pod(kube: Kube, namespace: str) -> Object:
-    (pod,) = serving_pods(kube, namespace)
-    return pod
+    return faults.serving_pod(kube, NAME, namespace)
 
 
 def cluster_url(kube: Kube, namespace: str) -> str:
@@ -137,10 +130,7 @@ def test_a_killed_engine_is_named_and_comes_back(
 ) -> None:
     namespace = moving.namespace
     pod = only_pod(kube, namespace)
-    processes = cluster.processes(pod)
-    runtime, server = list(processes)[:2]
-    assert runtime < server
-    cluster.node("kill", "-KILL", str(server))
+    faults.kill_engine(cluster, pod)
     name = pod["metadata"]["name"]
     ended = until(
         f"the engine container of {name} to be restarted",
@@ -161,7 +151,7 @@ def test_a_killed_engine_is_named_and_comes_back(
     kube.wait_condition(NAME, namespace, type="Ready", seconds=READY_SECONDS)
     after = only_pod(kube, namespace)
     assert after["metadata"]["uid"] == pod["metadata"]["uid"]
-    assert _restarts(after) == _restarts(pod) + 1
+    assert faults.restarts(after) == faults.restarts(pod) + 1
 
 
 def _last_end(pod: Object) -> Object | None:
@@ -173,26 +163,7 @@ def _last_end(pod: Object) -> Object | None:
     return None
 
 
-def _restarts(pod: Object) -> int:
-    (engine,) = pod["status"]["containerStatuses"]
-    return int(engine["restartCount"])
-
-
 def test_deleting_the_object_removes_every_child(moving: Engine, kube: Kube) -> None:
-    namespace, selector = moving.namespace, f"{names.LABEL_MODEL}={NAME}"
+    namespace = moving.namespace
     kube.kubectl("delete", "im", NAME, "-n", namespace, "--timeout=30s")
-
-    def left() -> list[str]:
-        return [
-            f"{kind.kind} {each['metadata']['name']}"
-            for kind in (*names.CHILD_KINDS, POD)
-            for each in kube.find(kind, namespace, selector=selector)
-        ]
-
-    until(
-        "nothing of it to be left",
-        lambda: not left(),
-        seconds=GONE_SECONDS,
-        say=kube.say,
-        show=lambda: ", ".join(left()),
-    )
+    kube.wait_childless(NAME, namespace, seconds=GONE_SECONDS)

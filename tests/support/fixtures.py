@@ -147,14 +147,14 @@ def remove(kube: Kube, namespace: str) -> None:
     kube.wait_gone(VOLUME, namespace, seconds=GONE_SECONDS)
 
 
-def deadlines(items: list[pytest.Item], folder: Path) -> None:
+def deadlines(items: list[pytest.Item], folder: Path, *, seconds: float = TEST_SECONDS) -> None:
     """Give the tests below `folder` that name no timeout a long one, without their fixtures.
 
     Fixtures wait with deadlines of their own: a cold cluster takes longer than any test.
     """
     for item in items:
         if item.path.is_relative_to(folder) and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(TEST_SECONDS, func_only=True))
+            item.add_marker(pytest.mark.timeout(seconds, func_only=True))
 
 
 def leave_evidence(item: pytest.Item, report: pytest.TestReport) -> None:

@@ -161,6 +161,25 @@ class Kube:
             say=self.say,
         )
 
+    def children(self, name: str, namespace: str) -> list[str]:
+        """Kind and name of everything that carries a model's label, pods included."""
+        selector = f"{names.LABEL_MODEL}={name}"
+        return [
+            f"{kind.kind} {each['metadata']['name']}"
+            for kind in (*names.CHILD_KINDS, POD)
+            for each in self.find(kind, namespace, selector=selector)
+        ]
+
+    def wait_childless(self, name: str, namespace: str, *, seconds: float) -> None:
+        """Wait until nothing carries the model's label any more."""
+        until(
+            f"nothing of {namespace}/{name} to be left",
+            lambda: not self.children(name, namespace),
+            seconds=seconds,
+            say=self.say,
+            show=lambda: ", ".join(self.children(name, namespace)),
+        )
+
     def wait_condition(
         self,
         name: str,

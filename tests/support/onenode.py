@@ -97,6 +97,11 @@ class Cluster:
         """HOST:PORT of the cluster's registry, the same inside and outside."""
         return self.environment["KINDLING_REGISTRY"]
 
+    @property
+    def audit_log(self) -> Path:
+        """The API server's audit log, a line of JSON per request."""
+        return Path(self.environment["KUBECONFIG"]).parent / "var/log/onenode/audit.log"
+
     def inside(self, *command: str) -> list[str]:
         """The command line that runs `command` in the cluster's network."""
         return [str(COMMAND), "--name", self.name, "exec", "--", *command]
@@ -139,6 +144,12 @@ class Cluster:
         out = self.node("bash", "-c", script, uid)
         found = (line.partition(" ") for line in out.splitlines())
         return {int(pid): name for pid, _, name in found if name != "pause"}
+
+    def resident_mib(self, pid: int) -> float:
+        """Resident memory of a process of the node, in MiB."""
+        status = self.node("cat", f"/proc/{pid}/status")
+        kibibytes = next(line.split()[1] for line in status.splitlines() if "VmRSS" in line)
+        return int(kibibytes) / 1024
 
     def _call(self, *command: str, seconds: float = 60, say: Say | None = None) -> str:
         env = {**os.environ, "PYTHONUNBUFFERED": "1"}

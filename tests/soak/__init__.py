@@ -1,0 +1,1 @@
+"""Repetition and chaos, for hours if asked to: `make soak`."""
