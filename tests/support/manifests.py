@@ -2,7 +2,9 @@
 
 from typing import Any, Final
 
+import yaml
 from tests.support.kube import Object
+from tests.support.onenode import ROOT
 
 from kindling_operator.model import names
 
@@ -13,19 +15,8 @@ RESTRICTED: Final = {
     "pod-security.kubernetes.io/warn": "restricted",
 }
 
-TINY: Final[Object] = {
-    "architecture": "Qwen3ForCausalLM",
-    "hiddenSize": 256,
-    "vocabularySize": 2048,
-    "attentionHeads": 8,
-    "layers": 4,
-    "intermediateSize": 512,
-    "attention": [{"name": "full", "kind": "Full", "layers": 4, "kvHeads": 2, "headSize": 64}],
-    "contextLength": 4096,
-    "checkpoints": [{"name": "BF16", "bytes": 7 * 2**20}],
-    "devices": ["CPU"],
-}
-"""The architecture of the tiny test model (qwen3, 4 layers, vocabulary 2048)."""
+EXAMPLE: Final = ROOT / "docs" / "examples" / "tiny.yaml"
+"""The tiny model as the docs and the demo apply it."""
 
 
 def namespace(name: str) -> Object:
@@ -55,16 +46,10 @@ def tiny(
     architecture: Object | None = None,
     **spec: Any,
 ) -> Object:
-    """The tiny model on CPU with 2048 tokens of context; `spec` is laid over its spec."""
-    base: Object = {
-        "model": {
-            "name": "custom",
-            "weights": {"uri": uri},
-            "custom": {**TINY, **(architecture or {})},
-        },
-        "serving": {"contextLength": 2048},
-    }
-    return model(name, namespace, merged(base, spec))
+    """The tiny model of the docs on CPU; `spec` is laid over its spec, None removes a field."""
+    base: Object = yaml.safe_load(EXAMPLE.read_text())["spec"]
+    source = {"model": {"weights": {"uri": uri}, "custom": architecture or {}}}
+    return model(name, namespace, merged(merged(base, source), spec))
 
 
 def merged(base: Object, over: Object) -> Object:
