@@ -44,9 +44,13 @@ class Scaling(Spec, frozen=True, kw_only=True):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",
-            message="`minReplicas` must not exceed `maxReplicas`",
+            cel="self.minReplicas <= self.maxReplicas",
+            message="`minReplicas` %d must not exceed `maxReplicas` %d",
             holds=lambda s: s.min_replicas <= s.max_replicas,
+            values=(
+                ("self.minReplicas", lambda s: s.min_replicas),
+                ("self.maxReplicas", lambda s: s.max_replicas),
+            ),
         ),
     )
 

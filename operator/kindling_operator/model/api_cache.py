@@ -1,7 +1,7 @@
 """``spec.cache``: the KV cache tiers below GPU memory and who may touch them."""
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 from kindling_operator.model.fields import (
     Duration,
@@ -136,15 +136,22 @@ class DevelopmentIdentity(Spec, frozen=True, kw_only=True):
     """Static keys from the Secret `kindling-development-store`; for test stores only."""
 
 
+_GIVEN: Final = (
+    "[has(self.aws), has(self.gcp), has(self.azure), has(self.development)]"
+    ".filter(given, given).size()"
+)
+
+
 class Identity(Spec, frozen=True, kw_only=True):
     """Who the serving pods are towards the object store."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="[has(self.aws), has(self.gcp), has(self.azure), has(self.development)]"
-            ".filter(given, given).size() == 1",
-            message="give exactly one of `aws`, `gcp`, `azure` and `development`",
+            cel=f"{_GIVEN} == 1",
+            message="%d identities are given: give exactly one of `aws`, `gcp`, `azure` and"
+            " `development`",
             holds=lambda i: len(i.providers) == 1,
+            values=((_GIVEN, lambda i: len(i.providers)),),
         ),
     )
 
@@ -175,8 +182,9 @@ class CaBundle(Spec, frozen=True, kw_only=True):
 
 def _provider_matches(store: "ObjectStore") -> bool:
     scheme = store.uri.partition("://")[0]
-    wanted = {"s3": "aws", "gs": "gcp", "az": "azure"}.get(scheme)
-    return all(given in (wanted, "development") for given in store.identity.providers)
+    wanted = {"s3": "aws", "gs": "gcp", "az": "azure"}
+    others = {provider for other, provider in wanted.items() if other != scheme}
+    return len(store.identity.providers) != 1 or not others.intersection(store.identity.providers)
 
 
 class ObjectStore(Spec, frozen=True, kw_only=True):
@@ -184,14 +192,15 @@ class ObjectStore(Spec, frozen=True, kw_only=True):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="has(self.identity.development)"
-            " || (!has(self.identity.aws) || self.uri.startsWith('s3://'))"
-            " && (!has(self.identity.gcp) || self.uri.startsWith('gs://'))"
-            " && (!has(self.identity.azure) || self.uri.startsWith('az://'))",
-            message="the identity must belong to the store: `aws` with s3://, `gcp` with gs://,"
-            " `azure` with az://",
+            cel=f"{_GIVEN.replace('self.', 'self.identity.')} != 1"
+            " || (!has(self.identity.aws) || !self.uri.matches('^(gs|az)://'))"
+            " && (!has(self.identity.gcp) || !self.uri.matches('^(s3|az)://'))"
+            " && (!has(self.identity.azure) || !self.uri.matches('^(s3|gs)://'))",
+            message="the identity must belong to the store %s: `aws` for s3://, `gcp` for gs://,"
+            " `azure` for az://",
             holds=_provider_matches,
             path=".identity",
+            values=(("self.uri", lambda store: store.uri),),
         ),
     )
 

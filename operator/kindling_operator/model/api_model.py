@@ -8,6 +8,7 @@ from msgspec import Meta
 from kindling_operator.model.architecture import Architecture, CheckpointName
 from kindling_operator.model.fields import (
     ObjectName,
+    Revision,
     Rule,
     SecretKey,
     Spec,
@@ -54,7 +55,6 @@ WeightsUri = Annotated[
         ),
     ),
 ]
-Revision = Annotated[str, text(128)]
 
 
 class SecretKeyRef(Spec, frozen=True, kw_only=True):
@@ -99,9 +99,16 @@ class Model(Spec, frozen=True, kw_only=True):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="(self.name == 'custom') == has(self.custom)",
-            message="give `custom` with `name: custom`, and only then",
-            holds=lambda m: (m.name is ModelName.CUSTOM) == (m.custom is not None),
+            cel="self.name != 'custom' || has(self.custom)",
+            message="`name: custom` needs the architecture in `custom`: copy it from config.json",
+            holds=lambda m: m.name is not ModelName.CUSTOM or m.custom is not None,
+        ),
+        Rule(
+            cel="self.name == 'custom' || !has(self.custom)",
+            message="`name: %s` takes its architecture from the catalog: remove `custom`, or set"
+            " `name: custom`",
+            holds=lambda m: m.name is ModelName.CUSTOM or m.custom is None,
+            values=(("self.name", lambda m: m.name),),
         ),
     )
 

@@ -1,7 +1,8 @@
 """``spec.placement`` and ``spec.runtime``: where replicas run and in which pods."""
 
+import re
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar, Final
 
 from msgspec import Meta, field
 
@@ -12,9 +13,12 @@ from kindling_operator.model.fields import (
     ObjectName,
     ObjectRef,
     Quantity,
+    Rule,
     Spec,
     Text,
     doc,
+    judged,
+    matches,
     text,
 )
 
@@ -36,8 +40,42 @@ class TaintEffect(StrEnum):
 
 Ranks = Annotated[int, Meta(ge=1, le=1024)]
 Seconds = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-LabelKey = Annotated[str, text(317)]
-LabelValue = Annotated[str, Meta(max_length=63)]
+_LABEL_KEY: Final = (
+    "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+)
+_BAD_KEYS: Final = f"self.filter(key, !key.matches(r'{_LABEL_KEY}'))"
+
+
+def _bad_keys(labels: dict[str, str]) -> list[str]:
+    return [key for key in labels if not re.fullmatch(_LABEL_KEY, key)]
+
+
+LabelKey = Annotated[
+    str,
+    text(317, matches(_LABEL_KEY, "write a label key, such as nvidia.com/gpu.product or pool")),
+]
+LabelValue = Annotated[
+    str,
+    Meta(max_length=63),
+    judged(
+        matches(
+            "^(|[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)$",
+            "write a label value: letters, digits, '-', '_' and '.'",
+        )
+    ),
+]
+NodeSelector = Annotated[
+    dict[Annotated[str, text(317)], LabelValue],
+    Meta(max_length=32),
+    judged(
+        Rule(
+            cel=f"{_BAD_KEYS}.size() == 0",
+            message="%s is no label key, such as nvidia.com/gpu.product or pool: correct it",
+            holds=lambda labels: not _bad_keys(labels),
+            values=((f"{_BAD_KEYS}[0]", lambda labels: _bad_keys(labels)[0]),),
+        )
+    ),
+]
 
 
 class Gpu(Spec, frozen=True, kw_only=True):
@@ -66,6 +104,25 @@ class Parallelism(Spec, frozen=True, kw_only=True):
 class Toleration(Spec, frozen=True, kw_only=True):
     """A taint that the pods tolerate, as in a pod's own tolerations."""
 
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="has(self.key) || (has(self.operator) && self.operator == 'Exists')",
+            message="give `key`, or `operator: Exists` to tolerate every taint",
+            holds=lambda t: t.key is not None or t.operator is TolerationOperator.EXISTS,
+        ),
+        Rule(
+            cel="!has(self.operator) || self.operator != 'Exists' || !has(self.value)",
+            message="`operator: Exists` looks at no value: remove `value` %s",
+            holds=lambda t: t.operator is not TolerationOperator.EXISTS or t.value is None,
+            values=(("self.value", lambda t: t.value),),
+        ),
+        Rule(
+            cel="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+            message="`tolerationSeconds` is for `effect: NoExecute` only: remove it",
+            holds=lambda t: t.toleration_seconds is None or t.effect is TaintEffect.NO_EXECUTE,
+        ),
+    )
+
     key: Annotated[LabelKey | None, doc("Taint key. Not given: every key, with Exists.")] = None
     operator: Annotated[TolerationOperator | None, doc("How `value` is compared.")] = None
     value: Annotated[LabelValue | None, doc("Taint value, with Equal.")] = None
@@ -87,9 +144,9 @@ class Placement(Spec, frozen=True, kw_only=True):
     max_gpus_per_replica: Annotated[
         Ranks | None, doc("Most GPUs that one replica may take. Default: no limit.")
     ] = None
-    node_selector: Annotated[
-        dict[LabelKey, LabelValue], Meta(max_length=32), doc("Labels that a node must have.")
-    ] = field(default_factory=dict)
+    node_selector: Annotated[NodeSelector, doc("Labels that a node must have.")] = field(
+        default_factory=dict
+    )
     tolerations: Annotated[
         tuple[Toleration, ...], Meta(max_length=32), ATOMIC, doc("Taints that pods tolerate.")
     ] = ()

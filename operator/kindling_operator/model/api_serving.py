@@ -84,9 +84,16 @@ class Speculation(Spec, frozen=True, kw_only=True):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="(has(self.mode) && self.mode == 'Fixed') == has(self.tokens)",
-            message="give `tokens` with `mode: Fixed`, and only then",
-            holds=lambda s: (s.mode is SpeculationMode.FIXED) == (s.tokens is not None),
+            cel="!has(self.mode) || self.mode != 'Fixed' || has(self.tokens)",
+            message="`mode: Fixed` needs `tokens`, the number of drafted tokens",
+            holds=lambda s: s.mode is not SpeculationMode.FIXED or s.tokens is not None,
+        ),
+        Rule(
+            cel="self.mode == 'Fixed' || !has(self.tokens)",
+            message="`tokens: %d` is for `mode: Fixed` and the mode is %s: remove it, or set"
+            " `mode: Fixed`",
+            holds=lambda s: s.mode is SpeculationMode.FIXED or s.tokens is None,
+            values=(("self.tokens", lambda s: s.tokens), ("self.mode", lambda s: s.mode)),
         ),
     )
 

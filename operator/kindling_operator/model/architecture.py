@@ -10,6 +10,12 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, field
 
+from kindling_operator.model.architecture_rules import (
+    ARCHITECTURE_RULES,
+    CHECKPOINT_RULES,
+    EXPERTS_RULES,
+    GROUP_RULES,
+)
 from kindling_operator.model.fields import (
     AS_SET,
     BY_NAME,
@@ -85,13 +91,7 @@ class AttentionGroup(Spec, frozen=True, kw_only=True):
     One token of one layer takes kvHeads x (headSize + headSizeValue) elements.
     """
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            cel="(self.kind == 'Full') != has(self.window)",
-            message="give `window` for Sliding and Conv groups, and only for those",
-            holds=lambda g: (g.kind is AttentionKind.FULL) != (g.window is not None),
-        ),
-    )
+    rules: ClassVar[tuple[Rule, ...]] = GROUP_RULES
 
     name: Annotated[GroupName, doc("Name of the group, used in status and in messages.")]
     kind: Annotated[
@@ -142,13 +142,7 @@ class SharedExperts(Spec, frozen=True, kw_only=True):
 class Experts(Spec, frozen=True, kw_only=True):
     """The mixture of experts: which part of the weights a token reads."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            cel="self.perToken <= self.count",
-            message="`perToken` must not exceed `count`, the number of routed experts",
-            holds=lambda e: e.per_token <= e.count,
-        ),
-    )
+    rules: ClassVar[tuple[Rule, ...]] = EXPERTS_RULES
 
     count: Annotated[SmallCount, doc("Routed experts per layer.")]
     per_token: Annotated[SmallCount, doc("Routed experts that one token passes (top k).")]
@@ -176,15 +170,7 @@ class Draft(Spec, frozen=True, kw_only=True):
 class Checkpoint(Spec, frozen=True, kw_only=True):
     """One published set of weights."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            cel="(has(self.replicatedBytes) ? self.replicatedBytes : 0)"
-            " + (has(self.expertBytes) ? self.expertBytes : 0) <= self.bytes",
-            message="`replicatedBytes` and `expertBytes` are parts of `bytes` and must not exceed"
-            " it together",
-            holds=lambda c: c.replicated_bytes + c.expert_bytes <= c.bytes,
-        ),
-    )
+    rules: ClassVar[tuple[Rule, ...]] = CHECKPOINT_RULES
 
     name: Annotated[CheckpointName, doc("Number format of the weights.")]
     bytes: Annotated[ByteCount, doc("Size of the weights in memory, in bytes.")]
@@ -203,65 +189,7 @@ class Checkpoint(Spec, frozen=True, kw_only=True):
 class Architecture(Spec, frozen=True, kw_only=True):
     """A decoder that vLLM serves, described far enough to compute its memory."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            cel="self.attention.filter(g, g.kind != 'Conv').map(g, g.layers).sum() == self.layers",
-            message="the `layers` of the Full and Sliding groups must add up to the model's"
-            " `layers`",
-            holds=lambda a: a.layers == a.attention_layers,
-            path=".layers",
-        ),
-        Rule(
-            cel="self.attention.all(g, g.kind == 'Conv' || self.attentionHeads % g.kvHeads == 0)",
-            message="`attentionHeads` must be divisible by the `kvHeads` of every Full and Sliding"
-            " group",
-            holds=lambda a: all(
-                g.kind is AttentionKind.CONV or a.attention_heads % g.kv_heads == 0
-                for g in a.attention
-            ),
-            path=".attentionHeads",
-        ),
-        Rule(
-            cel="has(self.intermediateSize) || (has(self.experts)"
-            " && self.experts.layers == self.layers)",
-            message="give `intermediateSize` (the dense MLP), or `experts` for all layers",
-            holds=lambda a: (
-                a.intermediate_size is not None
-                or (a.experts is not None and a.experts.layers == a.layers)
-            ),
-        ),
-        Rule(
-            cel="!has(self.experts) || self.experts.layers <= self.layers",
-            message="`experts.layers` must not exceed the model's `layers`",
-            holds=lambda a: a.experts is None or a.experts.layers <= a.layers,
-            path=".experts.layers",
-        ),
-        Rule(
-            cel="!has(self.draft) || self.attention.exists(g, g.name == self.draft.attentionGroup"
-            " && g.kind != 'Conv')",
-            message="name a Full or Sliding group of `attention`",
-            holds=lambda a: a.draft is None or a.has_group(a.draft.attention_group, conv=False),
-            path=".draft.attentionGroup",
-        ),
-        Rule(
-            cel="!has(self.draft) || !has(self.draft.convGroup) || self.attention.exists(g,"
-            " g.name == self.draft.convGroup && g.kind == 'Conv')",
-            message="name a Conv group of `attention`",
-            holds=lambda a: (
-                a.draft is None
-                or a.draft.conv_group is None
-                or a.has_group(a.draft.conv_group, conv=True)
-            ),
-            path=".draft.convGroup",
-        ),
-        Rule(
-            cel="!has(self.tensorParallelSizes)"
-            " || self.tensorParallelSizes.all(t, self.attentionHeads % t == 0)",
-            message="every size must divide `attentionHeads`",
-            holds=lambda a: all(a.attention_heads % t == 0 for t in a.tensor_parallel_sizes or ()),
-            path=".tensorParallelSizes",
-        ),
-    )
+    rules: ClassVar[tuple[Rule, ...]] = ARCHITECTURE_RULES
 
     architecture: Annotated[
         ClassName, doc("Model class in `architectures` of config.json, such as Qwen3ForCausalLM.")
@@ -313,15 +241,19 @@ class Architecture(Spec, frozen=True, kw_only=True):
     ] = (Modality.TEXT,)
 
     @property
-    def attention_layers(self) -> int:
-        """Layers of all groups that attend (convolutions run beside them)."""
-        return sum(g.layers for g in self.attention if g.kind is not AttentionKind.CONV)
+    def attending(self) -> tuple[AttentionGroup, ...]:
+        """The groups that attend; convolutions run beside them in the same layers."""
+        return tuple(g for g in self.attention if g.kind is not AttentionKind.CONV)
 
-    def has_group(self, name: str, *, conv: bool) -> bool:
-        """Whether there is a group of that name, and of that sort."""
-        return any(
-            g.name == name and (g.kind is AttentionKind.CONV) == conv for g in self.attention
-        )
+    @property
+    def attending_layers(self) -> int:
+        """Layers of the groups that attend; all layers of the model if valid."""
+        return sum(g.layers for g in self.attending)
+
+    @property
+    def indivisible(self) -> tuple[AttentionGroup, ...]:
+        """Attending groups over whose KV heads the query heads do not divide; none if valid."""
+        return tuple(g for g in self.attending if self.attention_heads % g.kv_heads)
 
     def checkpoint(self, name: CheckpointName) -> Checkpoint | None:
         """The checkpoint of that name, or None."""

@@ -27,12 +27,19 @@ class Rule:
     `cel` sees the value as ``self``; `holds` gets the parsed value. A rule that compares with the
     stored object has ``oldSelf`` in `cel` and no `holds`. `path` is the field, relative to the
     value, that the API server shall name.
+    The API server prints a scalar value by itself. A rule about several fields names theirs: each
+    of `values`, a CEL expression and its Python twin, fills one ``%d`` or ``%s`` of `message`.
     """
 
     cel: str
     message: str
     holds: Callable[[Any], bool] | None = None
     path: str = ""
+    values: tuple[tuple[str, Callable[[Any], Any]], ...] = ()
+
+    def sentence(self, value: Any) -> str:
+        """The message for this value."""
+        return self.message % tuple(of(value) for _, of in self.values)
 
 
 class Spec(
@@ -56,6 +63,11 @@ def doc(text: str) -> Meta:
 def text(max_length: int, *rules: Rule) -> Meta:
     """Bounds and rules of a string that may not be empty."""
     return Meta(min_length=1, max_length=max_length, extra={"rules": rules})
+
+
+def judged(*rules: Rule) -> Meta:
+    """Rules of any value."""
+    return Meta(extra={"rules": rules})
 
 
 def matches(pattern: str, message: str) -> Rule:
@@ -89,6 +101,7 @@ Count = Annotated[int, Meta(ge=1, le=MAX_INT32)]
 SmallCount = Annotated[int, Meta(ge=1, le=4096)]
 ByteCount = Annotated[int, Meta(ge=1, le=MAX_EXACT)]
 Text = Annotated[str, text(512)]
+Revision = Annotated[str, text(128)]
 
 GroupName = Annotated[
     str,
@@ -137,37 +150,30 @@ def _positive(quantity: int | str) -> bool:
     return _reads(quantities.quantity_value)(quantity) and quantities.quantity_value(quantity) > 0
 
 
-_QUANTITY_JSON: Final = {"x-kubernetes-int-or-string": True}
-_QUANTITY_CEL: Final = "type(self) == int ? self {op} 0 : self.matches(r'{pattern}')"
+_INT_OR_STRING: Final = Meta(extra_json_schema={"x-kubernetes-int-or-string": True})
 
 Quantity = Annotated[
     int | Annotated[str, text(32)],
-    Meta(
-        extra_json_schema=_QUANTITY_JSON,
-        extra={
-            "rules": (
-                Rule(
-                    cel=_QUANTITY_CEL.format(op=">", pattern=quantities.POSITIVE_PATTERN),
-                    message="write an amount greater than zero with its unit, such as 80Gi",
-                    holds=_positive,
-                ),
-            )
-        },
+    _INT_OR_STRING,
+    judged(
+        Rule(
+            cel="type(self) == int ? self > 0 : self.size() <= 32"
+            f" && self.matches(r'{quantities.POSITIVE_PATTERN}')",
+            message="write an amount greater than zero with its unit, such as 80Gi",
+            holds=_positive,
+        )
     ),
 ]
 QuantityOrZero = Annotated[
     int | Annotated[str, text(32)],
-    Meta(
-        extra_json_schema=_QUANTITY_JSON,
-        extra={
-            "rules": (
-                Rule(
-                    cel=_QUANTITY_CEL.format(op=">=", pattern=quantities.QUANTITY_PATTERN),
-                    message="write an amount with its unit, such as 200Gi, or 0",
-                    holds=_reads(quantities.quantity_value),
-                ),
-            )
-        },
+    _INT_OR_STRING,
+    judged(
+        Rule(
+            cel="type(self) == int ? self >= 0 : self.size() <= 32"
+            f" && self.matches(r'{quantities.QUANTITY_PATTERN}')",
+            message="write an amount with its unit, such as 200Gi, or 0",
+            holds=_reads(quantities.quantity_value),
+        )
     ),
 ]
 

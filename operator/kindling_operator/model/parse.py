@@ -92,7 +92,7 @@ def parse(body: Mapping[str, Any]) -> ParsedModel | Invalid:
         return Invalid(metadata, *_ill_typed(str(error), body.get("spec") or {}), status)
     problem = name_problem(metadata.key.name) or spec_problem(spec)
     if problem is not None:
-        return Invalid(metadata, Reason.INVALID_SPEC, problem, status)
+        return Invalid(metadata, _reason(problem), problem, status)
     return ParsedModel(metadata, spec, status)
 
 
@@ -110,10 +110,14 @@ def _ill_typed(error: str, spec: Mapping[str, Any]) -> tuple[Reason, str]:
     plain = what.replace("`", "").replace(" | null", "")
     plain = plain.replace("Object contains unknown field", "there is no field")
     plain = plain.replace("Object missing required field", "the required field is missing:")
+    sentence = f"spec{path}{shown}: {plain[:1].lower()}{plain[1:]}"
     field_path = re.sub(r"\[[^]]*\]", "", path)
-    return Reason.INVALID_SPEC, (
-        f"spec{path}{shown}: {plain[:1].lower()}{plain[1:]}, see `kubectl explain im.spec{field_path}`"
-    )
+    return _reason(sentence), f"{sentence}, see `kubectl explain im.spec{field_path}`"
+
+
+def _reason(problem: str) -> Reason:
+    custom = problem.startswith(("spec.model.custom.", "spec.model.custom:"))
+    return Reason.INVALID_ARCHITECTURE if custom else Reason.INVALID_SPEC
 
 
 def _value_at(spec: Any, path: str) -> Any:

@@ -45,7 +45,7 @@ def _first_broken(rules: tuple[Rule, ...], value: Any, path: str) -> str | None:
     for rule in rules:
         if rule.holds is not None and not rule.holds(value):
             shown = f" {value!r}" if isinstance(value, int | str) else ""
-            return f"{path}{rule.path}".lstrip(".") + f"{shown}: {rule.message}"
+            return f"{path}{rule.path}".lstrip(".") + f"{shown}: {rule.sentence(value)}"
     return None
 
 
@@ -55,7 +55,7 @@ def _judged(kind: mi.Type, value: Any, path: str) -> Iterator[tuple[tuple[Rule, 
         case mi.Metadata():
             yield from _judged(kind.type, value, path)
             if value is not None:
-                yield (kind.extra or {}).get("rules", ()), value, path
+                yield (*_unique(kind), *(kind.extra or {}).get("rules", ())), value, path
         case mi.UnionType():
             for option in kind.types:
                 if _holds(option, value):
@@ -68,6 +68,25 @@ def _judged(kind: mi.Type, value: Any, path: str) -> Iterator[tuple[tuple[Rule, 
         case mi.VarTupleType():
             for place, item in enumerate(value):
                 yield from _judged(kind.item_type, item, f"{path}[{place}]")
+        case mi.DictType():
+            for key, item in value.items():
+                yield from _judged(kind.value_type, item, f"{path}[{key}]")
+
+
+def _unique(kind: mi.Metadata) -> tuple[Rule, ...]:
+    """That no item of a set, and no key of a list map, stands twice: structural for the server."""
+    keys = (kind.extra_json_schema or {}).get("x-kubernetes-list-map-keys")
+    if keys is None and (kind.extra_json_schema or {}).get("x-kubernetes-list-type") != "set":
+        return ()
+
+    def identities(items: tuple[Any, ...]) -> list[Any]:
+        return [tuple(getattr(item, key) for key in keys) if keys else item for item in items]
+
+    def holds(items: tuple[Any, ...]) -> bool:
+        return len(set(identities(items))) == len(items)
+
+    what = f"`{keys[0]}`" if keys else "item"
+    return (Rule(cel="", message=f"the same {what} stands twice: remove one", holds=holds),)
 
 
 def _holds(kind: mi.Type, value: Any) -> bool:

@@ -5,6 +5,7 @@ Structural means: no references, no nullable, each list says how it merges
 """
 
 import inspect
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -51,11 +52,23 @@ def schema_of(kind: mi.Type) -> Schema:
 
 def validations(rules: Iterable[Rule]) -> list[dict[str, str]]:
     """CEL rules as a CRD holds them."""
-    return [
-        {"rule": rule.cel, "message": rule.message}
-        | ({"fieldPath": rule.path} if rule.path else {})
-        for rule in rules
-    ]
+    return [_validation(rule) for rule in rules]
+
+
+def constant_message(rule: Rule) -> str:
+    """The message of a rule without the values in it."""
+    return re.sub(r"(: | )?%[ds]", "", rule.message)
+
+
+def _validation(rule: Rule) -> dict[str, str]:
+    written = {"rule": rule.cel, "message": constant_message(rule)}
+    if rule.values:
+        # format() and not string(): the API server estimates the cost of the latter as unbounded.
+        values = ", ".join(cel for cel, _ in rule.values)
+        written["messageExpression"] = f'"{rule.message}".format([{values}])'
+    if rule.path:
+        written["fieldPath"] = rule.path
+    return written
 
 
 def paragraph(docstring: str | None) -> str:
@@ -77,7 +90,7 @@ def _union(kind: mi.UnionType) -> Schema:
         return options[0]
     if {option.get("type") for option in options} == {"integer", "string"}:
         # Bounds are a rule of the type: a structural schema has none for the two together.
-        return {_INT_OR_STRING: True, "anyOf": [{"type": "integer"}, {"type": "string"}]}
+        return {_INT_OR_STRING: True}
     raise TypeError(f"a CRD cannot hold one of {options}")
 
 
@@ -112,8 +125,9 @@ def _default(part: mi.Field) -> Any:
     if part.default is msgspec.NODEFAULT or part.default is None:
         return None
     wire = msgspec.to_builtins(part.default)
-    filled = isinstance(part.default, msgspec.Struct) or wire
-    return wire if filled else None
+    if isinstance(wire, tuple):
+        wire = list(wire)
+    return wire if wire or isinstance(part.default, msgspec.Struct) else None
 
 
 def _list(kind: mi.VarTupleType) -> Schema:
