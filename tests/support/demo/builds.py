@@ -60,7 +60,11 @@ class Build:
             except subprocess.TimeoutExpired:
                 self._signal(signal.SIGKILL)
                 self._process.wait(END_SECONDS)
+            # What a shell has put into the background does not listen to SIGINT.
+            self._signal(signal.SIGTERM)
         self._reader.join(timeout=5)
+        assert self._process.stderr is not None
+        self._process.stderr.close()
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
