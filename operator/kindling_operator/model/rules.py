@@ -4,6 +4,7 @@ The rules themselves stand beside the fields that they judge (`fields.Rule`).
 """
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
 from msgspec import inspect as mi
@@ -36,7 +37,7 @@ def name_problem(name: str) -> str | None:
 
 def spec_problem(spec: Spec) -> str | None:
     """The first broken rule as one sentence that names the field and the value, or None."""
-    judged = _judged(mi.type_info(type(spec)), spec, "spec")
+    judged = _judged(_type_info(type(spec)), spec, "spec")
     problems = (_first_broken(rules, value, path) for rules, value, path in judged)
     return next((problem for problem in problems if problem is not None), None)
 
@@ -49,28 +50,44 @@ def _first_broken(rules: tuple[Rule, ...], value: Any, path: str) -> str | None:
     return None
 
 
+_type_info: Final = cache(mi.type_info)
+
+_Place = tuple[mi.Type, Any, str]
+"""A type, a value of it, and the value's path."""
+
+
 def _judged(kind: mi.Type, value: Any, path: str) -> Iterator[tuple[tuple[Rule, ...], Any, str]]:
     """Every value that has rules, with its path: parts before the whole that they make up."""
+    for part in _parts(kind, value, path):
+        yield from _judged(*part)
+    yield _rules(kind, value), value, path
+
+
+def _parts(kind: mi.Type, value: Any, path: str) -> Iterator[_Place]:
+    """What a value is made of, or the same value as a narrower type."""
     match kind:
         case mi.Metadata():
-            yield from _judged(kind.type, value, path)
-            if value is not None:
-                yield (*_unique(kind), *(kind.extra or {}).get("rules", ())), value, path
+            yield kind.type, value, path
         case mi.UnionType():
-            for option in kind.types:
-                if _holds(option, value):
-                    yield from _judged(option, value, path)
+            yield from ((option, value, path) for option in kind.types if _holds(option, value))
         case mi.StructType():
             for part in kind.fields:
-                below = getattr(value, part.name)
-                yield from _judged(part.type, below, f"{path}.{part.encode_name}")
-            yield value.rules, value, path
+                yield part.type, getattr(value, part.name), f"{path}.{part.encode_name}"
         case mi.VarTupleType():
-            for place, item in enumerate(value):
-                yield from _judged(kind.item_type, item, f"{path}[{place}]")
+            yield from ((kind.item_type, v, f"{path}[{i}]") for i, v in enumerate(value))
         case mi.DictType():
-            for key, item in value.items():
-                yield from _judged(kind.value_type, item, f"{path}[{key}]")
+            yield from ((kind.value_type, v, f"{path}[{k}]") for k, v in value.items())
+
+
+def _rules(kind: mi.Type, value: Any) -> tuple[Rule, ...]:
+    match kind:
+        case mi.StructType():
+            found: tuple[Rule, ...] = value.rules
+        case mi.Metadata() if value is not None:
+            found = (*_unique(kind), *(kind.extra or {}).get("rules", ()))
+        case _:
+            found = ()
+    return found
 
 
 def _unique(kind: mi.Metadata) -> tuple[Rule, ...]:
