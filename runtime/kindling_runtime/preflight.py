@@ -81,11 +81,15 @@ def required_json_parses(plan: LaunchPlan) -> str | None:
 
 def engine_command_found(plan: LaunchPlan) -> str | None:
     """The image holds the planned engine."""
-    command = plan.engine.argv[0]
-    if shutil.which(command, path=plan.engine.env.get("PATH")):
+    if shutil.which(plan.engine.argv[0], path=plan.engine.env.get("PATH")):
         return None
+    return command_unusable(plan, "is not in this image")
+
+
+def command_unusable(plan: LaunchPlan, why: str) -> str:
+    """The sentence for an engine that cannot be started at all."""
     return (
-        f"the engine's command {command} is not in this image; "
+        f"the engine's command {plan.engine.argv[0]} {why}; "
         "use the runtime image of the operator's own release"
     )
 
@@ -105,7 +109,7 @@ def engine_port_free(plan: LaunchPlan) -> str | None:
 def port_taken(port: int, error: OSError, *, owner: str) -> str:
     """The sentence for a port that cannot be bound."""
     return (
-        f"port {port} of the {owner} cannot be bound ({error.strerror}); "
+        f"port {port} of the {owner} cannot be bound ({os.strerror(error.errno or 0)}); "
         "free it in the pod, or plan another"
     )
 

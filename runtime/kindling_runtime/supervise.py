@@ -127,7 +127,8 @@ class Supervisor:
         try:
             engine = Engine.launch(self._plan.engine)
         except OSError as error:
-            self._happened(PreflightFailed(f"the engine's command cannot be run: {error}"))
+            problem = preflight.command_unusable(self._plan, f"cannot be run ({error.strerror})")
+            self._happened(PreflightFailed(problem))
             return
         exited = self._reaper.expect(engine.pid)
         self._engine = engine

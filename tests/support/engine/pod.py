@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import json
+import operator
 import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,12 @@ PATIENCE = 30.0
 
 QUICK = Probe(
     startup_seconds=20, token_seconds=1, interval_seconds=1, unready_failures=2, wedged_seconds=3
+)
+
+# A process namespace of its own, as a container has. Without root's power to make one, the runtime
+# adopts orphans as a subreaper, which is the same to it.
+PROCESS_1 = (
+    ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child") if os.getuid() == 0 else ()
 )
 
 
@@ -80,6 +88,7 @@ class Pod:
     folder: Path
     process: asyncio.subprocess.Process
     session: aiohttp.ClientSession
+    in_namespace: bool = False
 
     @property
     def engine(self) -> str:
@@ -135,6 +144,19 @@ class Pod:
                     raise AssertionError(f"exited with {self.process.returncode}:\n{self.log}")
                 await asyncio.sleep(0.02)
 
+    async def printed(self, text: str) -> None:
+        """Wait until the container's log holds `text`."""
+        await until(lambda: text in self.log)
+
+    async def minds_sigterm(self) -> None:
+        """Wait until SIGTERM no longer does what it does by default (proc_pid_status(5))."""
+        await until(lambda: bool(self._masks() & 1 << (signal.SIGTERM - 1)))
+
+    def _masks(self) -> int:
+        status = _read(Path(f"/proc/{self.process.pid}/status")).splitlines()
+        masks = [line.split()[1] for line in status if line.startswith(("SigBlk", "SigCgt"))]
+        return functools.reduce(operator.or_, (int(mask, 16) for mask in masks), 0)
+
     async def fault(self, **order: Any) -> None:
         """Break or mend the stand-in."""
         with contextlib.suppress(aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
@@ -160,14 +182,36 @@ class Pod:
                         started.set()
         return events
 
+    def descendants(self) -> dict[int, str]:
+        """Everything that the container runs, by this host's process id: the command line."""
+        found: dict[int, str] = {}
+        unseen = [self.process.pid]
+        while unseen:
+            children = _children(unseen.pop())
+            found |= children
+            unseen += children
+        return found
+
     def terminate(self) -> None:
-        """SIGTERM, as the kubelet sends it."""
-        self.process.send_signal(signal.SIGTERM)
+        """SIGTERM to the container's process 1, as the kubelet sends it."""
+        for pid, command in {self.process.pid: "", **self.descendants()}.items():
+            if not self.in_namespace or f"{RUNTIME} serve" in command:
+                os.kill(pid, signal.SIGTERM)
+                return
 
     async def exit_status(self) -> int:
         """Wait for the end of the container."""
         async with asyncio.timeout(PATIENCE):
             return await self.process.wait()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait until `holds()`; raises TimeoutError when it does not in time."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            if holds():
+                return
+            await asyncio.sleep(0.005)
 
 
 def finish_reason(events: Sequence[str]) -> str | None:
@@ -177,19 +221,44 @@ def finish_reason(events: Sequence[str]) -> str | None:
     return reason
 
 
+def is_running(pid: int) -> bool:
+    """Whether the process exists, were it as a zombie."""
+    return Path(f"/proc/{pid}").exists()
+
+
+def _children(pid: int) -> dict[int, str]:
+    children: dict[int, str] = {}
+    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in _read(listing).split():
+            children[int(child)] = _read(Path(f"/proc/{child}/cmdline")).replace("\0", " ").strip()
+    return children
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace")
+    except OSError:  # the process has ended
+        return ""
+
+
 @contextlib.asynccontextmanager
 async def running(
     plan: LaunchPlan,
     folder: Path,
     *,
-    prefix: Sequence[str] = (),
+    as_process_1: bool = False,
     env: dict[str, str] | None = None,
+    stdout: int | None = None,
 ) -> AsyncIterator[Pod]:
-    """Run the runtime on `plan` with its files in `folder`; nothing of it is left at the end."""
-    process = await _start(contract.encode(plan), folder, prefix=prefix, env=env or {})
+    """Run the runtime on `plan` with its files in `folder`; nothing of it is left at the end.
+
+    Its output goes to `Pod.log`, or the standard one to the file descriptor `stdout`.
+    """
+    prefix = PROCESS_1 if as_process_1 else ()
+    process = await _start(contract.encode(plan), folder, prefix=prefix, env=env, stdout=stdout)
     timeout = aiohttp.ClientTimeout(total=PATIENCE)
     async with aiohttp.ClientSession(timeout=timeout) as session:
-        pod = Pod(plan, folder, process, session)
+        pod = Pod(plan, folder, process, session, in_namespace=bool(prefix))
         try:
             yield pod
         finally:
@@ -198,14 +267,19 @@ async def running(
 
 async def run_to_end(data: bytes, folder: Path) -> tuple[int, str]:
     """Run the runtime on a plan that it should refuse: exit status and termination message."""
-    process = await _start(data, folder, prefix=(), env={})
+    process = await _start(data, folder)
     async with asyncio.timeout(PATIENCE):
         status = await process.wait()
     return status, (folder / "termination-log").read_text()
 
 
 async def _start(
-    data: bytes, folder: Path, *, prefix: Sequence[str], env: dict[str, str]
+    data: bytes,
+    folder: Path,
+    *,
+    prefix: Sequence[str] = (),
+    env: dict[str, str] | None = None,
+    stdout: int | None = None,
 ) -> asyncio.subprocess.Process:
     (folder / "plan.json").write_bytes(data)
     (folder / "termination-log").touch()
@@ -215,19 +289,18 @@ async def _start(
             *(*prefix, str(RUNTIME), "serve", "--plan", str(folder / "plan.json")),
             *("--termination-log", str(folder / "termination-log")),
             *("--shared-memory", str(folder / "shm")),
-            stdout=log,
+            stdout=log if stdout is None else stdout,
             stderr=log,
-            env=os.environ | env,
+            env=os.environ | (env or {}),
         )
 
 
 async def _put_down(pod: Pod) -> None:
-    engine: int | None = None
-    with contextlib.suppress(aiohttp.ClientError, TimeoutError):
-        engine = (await pod.status()).engine.pid
+    # By process ids as this host sees them: those in /status may be of another namespace.
+    family = pod.descendants()
     if pod.process.returncode is None:
         pod.process.kill()
         await pod.process.wait()
-    if engine is not None:
+    for pid in family:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(engine, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)

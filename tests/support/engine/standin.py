@@ -16,6 +16,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -235,7 +236,14 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--says", default="", help="last line before the exit")
     parser.add_argument("--ignore-sigterm", action="store_true")
     parser.add_argument("--orphan", action="store_true", help="leave a grandchild without parent")
+    parser.add_argument("--chatter", action="store_true", help="print without end")
     return parser.parse_args()
+
+
+def chatter() -> None:
+    """Print until nobody reads any more, and then wait for somebody who does."""
+    while True:
+        print("standin: " + "x" * 1000)
 
 
 def leave_orphan() -> None:
@@ -249,4 +257,6 @@ if __name__ == "__main__":
     print(f"standin: process {os.getpid()}", flush=True)
     if options.orphan:
         leave_orphan()
+    if options.chatter:
+        threading.Thread(target=chatter, daemon=True).start()
     sys.exit(asyncio.run(serve(options)))

@@ -1,0 +1,141 @@
+"""Leaving without cutting a stream: the real runtime over a stand-in engine."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+from tests.support.engine import pod as pods
+
+from kindling_runtime.contract import Drain, DrainStep, ExitCode, Phase
+
+PACED = ("--seconds-per-token", "0.05")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return pods.weights(tmp_path / "model")
+
+
+async def test_a_stream_in_flight_is_finished_and_the_exit_is_clean(
+    model: Path, tmp_path: Path
+) -> None:
+    async with pods.running(pods.plan_for(model, switches=PACED), tmp_path) as pod:
+        await pod.reach(Phase.READY)
+        started = asyncio.Event()
+        client = asyncio.create_task(pod.stream(80, started=started))
+        await started.wait()
+        pod.terminate()
+        draining = await pod.reach(Phase.DRAINING)
+
+        assert not await pod.ready()
+        assert draining.drain is not None
+        assert draining.drain.step is DrainStep.ENDPOINTS
+        # An endpoint that has not heard yet still sends a request, and it is served.
+        late = await pod.stream(1)
+        assert pods.finish_reason(late) == "length"
+
+        events = await client
+        assert len(events) == 82  # tokens, the finish and [DONE]
+        assert pods.finish_reason(events) == "length"
+        assert await pod.exit_status() == ExitCode.CLEAN
+        assert pod.message.startswith("the engine ended cleanly ")
+        assert pod.message.endswith(" s after SIGTERM, within its 10 s")
+
+
+async def test_the_engine_is_told_only_after_endpoints_had_their_time(
+    model: Path, tmp_path: Path
+) -> None:
+    drain = Drain(endpoint_seconds=3, stream_seconds=5, grace_seconds=2)
+    async with pods.running(pods.plan_for(model, drain=drain), tmp_path) as pod:
+        await pod.reach(Phase.READY)
+        asked = time.monotonic()
+        pod.terminate()
+        await pod.reach(Phase.DRAINING)
+        while time.monotonic() - asked < 2.5:
+            assert pods.finish_reason(await pod.stream(1)) == "length"
+            await asyncio.sleep(0.1)
+
+        assert await pod.exit_status() == ExitCode.CLEAN
+        assert time.monotonic() - asked >= 3
+
+
+async def test_a_second_sigterm_waits_for_streams_but_not_for_endpoints(
+    model: Path, tmp_path: Path
+) -> None:
+    drain = Drain(endpoint_seconds=3600, stream_seconds=10, grace_seconds=2)
+    plan = pods.plan_for(model, switches=PACED, drain=drain)
+    async with pods.running(plan, tmp_path) as pod:
+        await pod.reach(Phase.READY)
+        started = asyncio.Event()
+        client = asyncio.create_task(pod.stream(40, started=started))
+        await started.wait()
+        pod.terminate()
+        await pod.reach(Phase.DRAINING)
+        pod.terminate()
+
+        assert pods.finish_reason(await client) == "length"
+        assert await pod.exit_status() == ExitCode.CLEAN
+
+
+async def test_a_stream_that_needs_longer_than_planned_is_cut_and_the_message_says_so(
+    model: Path, tmp_path: Path
+) -> None:
+    drain = Drain(endpoint_seconds=0, stream_seconds=1, grace_seconds=10)
+    plan = pods.plan_for(model, switches=PACED, drain=drain)
+    async with pods.running(plan, tmp_path) as pod:
+        await pod.reach(Phase.READY)
+        started = asyncio.Event()
+        client = asyncio.create_task(pod.stream(2000, started=started))
+        await started.wait()
+        pod.terminate()
+
+        assert pods.finish_reason(await client) == "abort"
+        assert await pod.exit_status() == ExitCode.CLEAN
+        assert pod.message.endswith("; streams that needed more than 1 s were cut")
+
+
+async def test_an_engine_that_does_not_stop_is_killed_with_all_it_started(
+    model: Path, tmp_path: Path
+) -> None:
+    drain = Drain(endpoint_seconds=0, stream_seconds=1, grace_seconds=1)
+    plan = pods.plan_for(model, switches=["--ignore-sigterm", "--orphan"], drain=drain)
+    async with pods.running(plan, tmp_path) as pod:
+        await pod.reach(Phase.READY)
+        family = pod.descendants()
+        assert len(family) == 2
+        pod.terminate()
+
+        assert await pod.exit_status() == ExitCode.ENGINE
+        assert pod.message == (
+            "the engine still ran 2 s after SIGTERM and was killed, so running streams were cut; "
+            "allow a longer drain"
+        )
+        assert not any(pods.is_running(pid) for pid in family)
+
+
+async def test_sigterm_while_loading_stops_at_once(model: Path, tmp_path: Path) -> None:
+    drain = Drain(endpoint_seconds=3600, stream_seconds=3600, grace_seconds=20)
+    plan = pods.plan_for(model, switches=["--load-seconds", "3600"], drain=drain)
+    async with pods.running(plan, tmp_path) as pod:
+        await pod.reach(Phase.LOADING)
+        await pod.printed("standin: process")
+        pod.terminate()
+
+        assert await pod.exit_status() == ExitCode.CLEAN
+        assert pod.message == "the pod was told to stop before the first token, so nothing was cut"
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+async def test_sigterm_at_any_moment_of_the_start_is_heard(
+    model: Path, tmp_path: Path, seconds: float
+) -> None:
+    """As process 1 a signal that comes before its handler would be lost for good."""
+    plan = pods.plan_for(model, switches=["--load-seconds", "3600"])
+    async with pods.running(plan, tmp_path) as pod:
+        await pod.minds_sigterm()
+        await asyncio.sleep(seconds)
+        pod.terminate()
+
+        assert await pod.exit_status() == ExitCode.CLEAN
+        assert pod.message == "the pod was told to stop before the first token, so nothing was cut"

@@ -1,0 +1,123 @@
+"""Ready means a token, and stays so on cheap evidence: the real runtime over a stand-in engine."""
+
+import asyncio
+from pathlib import Path
+
+import aiohttp
+import msgspec
+import pytest
+from tests.support.engine import pod as pods
+
+from kindling_runtime.contract import (
+    LIVE_PATH,
+    READY_PATH,
+    EvidenceSource,
+    ExitCode,
+    Phase,
+    Reason,
+)
+
+NO_TIME_TO_LOAD = msgspec.structs.replace(pods.QUICK, startup_seconds=4)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return pods.weights(tmp_path / "model")
+
+
+async def test_green_health_is_not_ready_and_a_token_is(model: Path, tmp_path: Path) -> None:
+    plan = pods.plan_for(model, switches=["--health-while-loading", "--load-seconds", "3"])
+    async with pods.running(plan, tmp_path) as pod:
+        await pod.reach(Phase.LOADING)
+        await health_is_green(pod)
+
+        assert await pod.check(READY_PATH) == 503
+        assert await pod.check(LIVE_PATH) == 200
+
+        status = await pod.reach(Phase.READY)
+        assert await pod.check(READY_PATH) == 200
+        assert status.reason is Reason.TOKEN_GENERATED
+        assert status.evidence.source is EvidenceSource.CANARY
+        assert status.evidence.first_token_seconds is not None
+        assert status.evidence.first_token_seconds > 3
+
+
+async def test_an_engine_that_never_generates_is_given_up_at_the_start_deadline(
+    model: Path, tmp_path: Path
+) -> None:
+    plan = pods.plan_for(model, switches=["--wedged"], probe=NO_TIME_TO_LOAD)
+    async with pods.running(plan, tmp_path) as pod:
+        assert await pod.exit_status() == ExitCode.ENGINE
+        assert pod.message == (
+            "the engine generated no token within 4 s of start "
+            "(it did not answer a one-token request within 1 s); "
+            "see its log, or allow it more time to load"
+        )
+
+
+async def test_what_the_engine_answers_instead_of_a_token_is_told(
+    model: Path, tmp_path: Path
+) -> None:
+    plan = pods.plan_for(model, probe=NO_TIME_TO_LOAD)
+    plan = msgspec.structs.replace(
+        plan, model=msgspec.structs.replace(plan.model, served_name="flint")
+    )
+    async with pods.running(plan, tmp_path) as pod:
+        assert await pod.exit_status() == ExitCode.ENGINE
+        assert pod.message == (
+            "the engine generated no token within 4 s of start (it answered HTTP 404: "
+            '{"error": {"message": "The model `flint` does not exist."}}); '
+            "see its log, or allow it more time to load"
+        )
+
+
+async def test_an_engine_that_dies_while_loading_says_why(model: Path, tmp_path: Path) -> None:
+    said = "(EngineCore pid=9) ERROR 11-29 ValueError: To serve at least one request, add memory"
+    plan = pods.plan_for(model, switches=["--exit-while-loading", "1", "--says", said])
+    async with pods.running(plan, tmp_path) as pod:
+        assert await pod.exit_status() == ExitCode.ENGINE
+        assert pod.message == (
+            "the engine exited with status 1: ValueError: To serve at least one request, add memory"
+        )
+        assert said in pod.log
+
+
+async def test_no_canary_is_sent_while_clients_are_served(model: Path, tmp_path: Path) -> None:
+    plan = pods.plan_for(model, switches=["--seconds-per-token", "0.1"])
+    async with pods.running(plan, tmp_path) as pod:
+        await pod.reach(Phase.READY)
+        started = asyncio.Event()
+        client = asyncio.create_task(pod.stream(60, started=started))
+        await started.wait()
+        await evidence_from(pod, EvidenceSource.COUNTERS)
+        before = (await pod.status()).evidence.canaries
+        await asyncio.sleep(3 * plan.probe.interval_seconds)
+        status = await pod.status()
+
+        assert status.evidence.canaries == before
+        assert status.evidence.source is EvidenceSource.COUNTERS
+
+        await client
+        idle = await evidence_from(pod, EvidenceSource.CANARY)
+        assert idle > before
+
+
+async def health_is_green(pod: pods.Pod) -> None:
+    async with asyncio.timeout(pods.PATIENCE):
+        while True:
+            try:
+                async with pod.session.get(f"{pod.engine}/health") as response:
+                    assert response.status == 200
+                    return
+            except aiohttp.ClientConnectorError:
+                await asyncio.sleep(0.02)
+
+
+async def evidence_from(pod: pods.Pod, source: EvidenceSource) -> int:
+    """Wait until the last token was seen through `source`; returns the canaries sent by then."""
+    async with asyncio.timeout(pods.PATIENCE):
+        while True:
+            evidence = (await pod.status()).evidence
+            if evidence.source is source:
+                return evidence.canaries
+            await asyncio.sleep(0.05)

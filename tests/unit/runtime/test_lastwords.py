@@ -1,0 +1,51 @@
+"""Which line of a log explains a death. Lines as vLLM prints them, shortened."""
+
+import pytest
+
+from kindling_runtime import lastwords
+
+CASES: dict[str, tuple[list[str], str | None]] = {
+    "nothing was said": ([], None),
+    "nothing of use was said": (["INFO 11-29 loading", "", "0 errors"], None),
+    "the error without its prefix": (
+        ["(APIServer pid=7) ERROR 11-29 22:41:02 [core.py:1100] ValueError: To serve at least one"],
+        "ValueError: To serve at least one",
+    ),
+    "the cause, not the echo of the parent": (
+        [
+            "(EngineCore pid=9) ERROR 11-29 [core.py:1] OSError: [Errno 28] No space left",
+            "(APIServer pid=7) RuntimeError: Engine core initialization failed. "
+            "See root cause above. Failed core proc(s): {}",
+        ],
+        "OSError: [Errno 28] No space left",
+    ),
+    "the echo when there is nothing else": (
+        ["RuntimeError: Engine core initialization failed. See root cause above."],
+        "RuntimeError: Engine core initialization failed. See root cause above.",
+    ),
+    "the last of several": (["KeyError: 'a'", "ValueError: b", "bye"], "ValueError: b"),
+    "a class with its module": (
+        ["torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"],
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
+    ),
+    "a refused flag": (
+        ["usage: vllm serve [model_tag]", "vllm serve: error: unrecognized arguments: --foo"],
+        "error: unrecognized arguments: --foo",
+    ),
+    "a fatal signal": (
+        ["Fatal Python error: Illegal instruction", "", "Thread 0x1 (most recent call first):"],
+        "Fatal Python error: Illegal instruction",
+    ),
+}
+
+
+@pytest.mark.parametrize(("lines", "picked"), CASES.values(), ids=CASES.keys())
+def test_pick(lines: list[str], picked: str | None) -> None:
+    assert lastwords.pick(lines) == picked
+
+
+def test_a_long_complaint_is_cut() -> None:
+    picked = lastwords.pick(["ValueError: " + "x" * 10_000])
+
+    assert picked is not None
+    assert len(picked) == 500
