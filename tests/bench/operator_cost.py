@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Final
 
 from tests.bench.figure import Figure
-from tests.support import audit, faults, install, manifests
+from tests.support import audit, faults, manifests
+from tests.support.install import OPERATOR_USER
 from tests.support.kube import MODEL, NAMESPACE, Kube
 from tests.support.onenode import Cluster
 from tests.support.waiting import until
@@ -14,7 +15,6 @@ from tests.support.waiting import until
 from kindling_operator.model import names
 
 BENCH: Final = "bench"
-USER: Final = f"system:serviceaccount:{install.NAMESPACE}:{install.OPERATOR}"
 LEASES: Final = "leases"
 CHILD_RESOURCES: Final = frozenset(kind.plural for kind in names.CHILD_KINDS)
 
@@ -84,9 +84,9 @@ class OperatorCost:
         for each in audit.requests(self._log, start=mark):
             if each.namespace != BENCH or not each.writes:
                 continue
-            if each.user != USER and each.resource == names.PLURAL:
+            if each.user != OPERATOR_USER and each.resource == names.PLURAL:
                 created.setdefault(each.name, each)
-            elif each.user == USER and each.resource in CHILD_RESOURCES:
+            elif each.user == OPERATOR_USER and each.resource in CHILD_RESOURCES:
                 first.setdefault(_model_of(each.name), each)
         samples = [_milliseconds(created[name].received, first[name].done) for name in created]
         bare = [_milliseconds(each.received, each.done) for each in created.values()]
@@ -127,7 +127,9 @@ class OperatorCost:
         self._kube.patch(MODEL, name, BENCH, patch)
 
     def _by_operator(self, mark: int) -> list[audit.Request]:
-        return [each for each in audit.requests(self._log, start=mark) if each.user == USER]
+        return [
+            each for each in audit.requests(self._log, start=mark) if each.user == OPERATOR_USER
+        ]
 
     def _ticks(self) -> int:
         fields = self._cluster.node("cat", f"/proc/{self._pid}/stat").rpartition(")")[2].split()

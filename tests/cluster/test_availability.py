@@ -3,8 +3,9 @@
 import time
 
 import pytest
-from tests.support import faults
+from tests.support import audit, faults
 from tests.support.fixtures import Engine
+from tests.support.install import OPERATOR_USER
 from tests.support.kube import AWAY, POD, Kube, Object
 from tests.support.onenode import Cluster
 from tests.support.traffic import flowing
@@ -73,7 +74,7 @@ def test_requests_are_served_while_the_api_server_is_down(
 def test_requests_are_served_while_the_operator_is_killed(
     shared_engine: Engine, kube: Kube, cluster: Cluster, url: str
 ) -> None:
-    before = pod_of(kube, shared_engine)
+    before, mark = pod_of(kube, shared_engine), audit.end(cluster.audit_log)
     with flowing(cluster, url, shared_engine.name) as traffic:
         faults.kill_operator(cluster, kube)
         faults.wait_whole(
@@ -81,3 +82,9 @@ def test_requests_are_served_while_the_operator_is_killed(
         )
     assert traffic.failures == []
     assert untouched(before, pod_of(kube, shared_engine))
+    written = [
+        f"{each.verb} {each.resource} {each.name}"
+        for each in audit.requests(cluster.audit_log, start=mark)
+        if each.user == OPERATOR_USER and each.writes and each.resource != "leases"
+    ]
+    assert written == [], "a restart with nothing changed writes nothing"

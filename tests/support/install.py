@@ -15,6 +15,7 @@ from kindling_operator.model.names import DEPLOYMENT
 RELEASE: Final = "kindling"
 NAMESPACE: Final = "kindling-system"
 OPERATOR: Final = "kindling-operator"
+OPERATOR_USER: Final = f"system:serviceaccount:{NAMESPACE}:{OPERATOR}"
 OPERATOR_PODS: Final = "app.kubernetes.io/name=kindling,app.kubernetes.io/component=operator"
 CHART: Final = ROOT / "charts" / "kindling"
 
