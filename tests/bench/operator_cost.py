@@ -15,7 +15,6 @@ from tests.support.waiting import until
 from kindling_operator.model import names
 
 BENCH: Final = "bench"
-LEASES: Final = "leases"
 CHILD_RESOURCES: Final = frozenset(kind.plural for kind in names.CHILD_KINDS)
 
 TOUCHES: Final = 60
@@ -58,8 +57,7 @@ class OperatorCost:
         time.sleep(2)
         spent = (self._ticks() - before) / TICKS_PER_SECOND
         spent -= at_rest * (time.monotonic() - started)
-        writes = [each for each in self._by_operator(mark) if each.writes]
-        writes = [each for each in writes if each.resource != LEASES]
+        writes = audit.written(self._log, OPERATOR_USER, start=mark)
         return [
             Figure(
                 "reconcile of an unchanged object",
@@ -125,11 +123,6 @@ class OperatorCost:
     def _touch(self, name: str, number: int) -> None:
         patch = {"metadata": {"annotations": {"example.com/touched": str(number)}}}
         self._kube.patch(MODEL, name, BENCH, patch)
-
-    def _by_operator(self, mark: int) -> list[audit.Request]:
-        return [
-            each for each in audit.requests(self._log, start=mark) if each.user == OPERATOR_USER
-        ]
 
     def _ticks(self) -> int:
         fields = self._cluster.node("cat", f"/proc/{self._pid}/stat").rpartition(")")[2].split()

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-_READS = frozenset({"get", "list", "watch"})
+LEASES: Final = "leases"
+_READS: Final = frozenset({"get", "list", "watch"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,12 @@ def requests(log: Path, *, start: int = 0) -> Iterator[Request]:
             entry: dict[str, Any] = json.loads(line)
             if entry["stage"] == "ResponseComplete":
                 yield _request(entry)
+
+
+def written(log: Path, user: str, *, start: int) -> list[Request]:
+    """The writes of one user from byte `start` on; renewals of its Lease do not count."""
+    found = requests(log, start=start)
+    return [each for each in found if each.user == user and each.writes and each.resource != LEASES]
 
 
 def _request(entry: dict[str, Any]) -> Request:
