@@ -1,0 +1,1 @@
+"""Tiny models that a real vLLM serves, made on the spot."""
