@@ -8,7 +8,6 @@ its registry, the chart, and one real engine that all tests share which do not e
 import os
 import re
 import shutil
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +16,9 @@ from typing import Final
 import pytest
 from tests.support import install, manifests
 from tests.support.kube import NAMESPACE, VOLUME, Kube
-from tests.support.onenode import ROOT, Cluster, run
+from tests.support.onenode import ROOT, Cluster
 from tests.support.phases import Recording, recorded
+from tests.support.tinymodel.make_model import make_model
 from tests.support.waiting import Say
 
 from kindling_operator.model.names import DEPLOYMENT, Key, endpoint_url
@@ -97,7 +97,7 @@ def operator(kube: Kube, images: install.Images) -> install.Images:
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the tiny model in `tiny` and, in `bare`, the same without config.json."""
     folder = tmp_path_factory.mktemp("weights")
-    run(sys.executable, "-m", "tests.support.tinymodel", folder / "tiny", seconds=60)
+    make_model(folder / "tiny")
     shutil.copytree(folder / "tiny", folder / "bare")
     (folder / "bare" / "config.json").unlink()
     return folder

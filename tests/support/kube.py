@@ -14,22 +14,37 @@ from kubernetes.dynamic.exceptions import DynamicApiError, NotFoundError
 from kubernetes.dynamic.resource import Resource
 from tests.support.waiting import Say, until
 
+from kindling_operator.kube import kinds
+from kindling_operator.kube.kinds import CLAIM, EVENT, MODEL, NODE, POD
+from kindling_operator.kube.kinds import ENDPOINT_SLICE as SLICE
 from kindling_operator.model import names
 from kindling_operator.model.names import Kind
 
+__all__ = [
+    "AWAY",
+    "CLAIM",
+    "EVENT",
+    "MODEL",
+    "NAMESPACE",
+    "NODE",
+    "POD",
+    "SCALER",
+    "SLICE",
+    "VOLUME",
+    "Condition",
+    "Kube",
+    "KubectlError",
+    "Object",
+    "conditions",
+    "owner_uid",
+]
+
 Object = dict[str, Any]
 
-MODEL: Final = Kind(names.API_VERSION, names.KIND, names.PLURAL)
 NAMESPACE: Final = Kind("v1", "Namespace", "namespaces")
-NODE: Final = Kind("v1", "Node", "nodes")
-POD: Final = Kind("v1", "Pod", "pods")
-CLAIM: Final = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 VOLUME: Final = Kind("v1", "PersistentVolume", "persistentvolumes")
-EVENT: Final = Kind("events.k8s.io/v1", "Event", "events")
-SLICE: Final = Kind("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
 SCALER: Final = Kind("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
-
-CLUSTER_SCOPED: Final = frozenset({"Namespace", "PersistentVolume", "Node"})
+CLUSTER_SCOPED: Final = frozenset({*kinds.CLUSTER_SCOPED, NAMESPACE, VOLUME})
 
 AWAY: Final = (urllib3.exceptions.HTTPError, ApiException, DynamicApiError)
 """What a call raises while the API server is down or just up; for the `forgive` of a wait."""
@@ -239,7 +254,7 @@ class Kube:
             group=kind.group,
             api_version=kind.version,
             kind=kind.kind,
-            namespaced=kind.kind not in CLUSTER_SCOPED,
+            namespaced=kind not in CLUSTER_SCOPED,
             name=kind.plural,
             client=self._dynamic,
         )
