@@ -20,6 +20,7 @@ class Request:
     user: str
     agent: str
     verb: str
+    group: str
     resource: str
     subresource: str
     namespace: str
@@ -64,6 +65,7 @@ def _request(entry: dict[str, Any]) -> Request:
         user=entry["user"].get("username", ""),
         agent=entry.get("userAgent", ""),
         verb=entry["verb"],
+        group=target.get("apiGroup", ""),
         resource=target.get("resource", ""),
         subresource=target.get("subresource", ""),
         namespace=target.get("namespace", ""),
