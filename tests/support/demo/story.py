@@ -25,7 +25,6 @@ from tests.support.waiting import Say
 CLUSTER = "demo"
 NAMESPACE = "demo"
 VOLUME = "weights"
-EXAMPLE = ROOT / "docs" / "examples" / "tiny.yaml"
 READY_SECONDS = 300
 
 
@@ -108,9 +107,9 @@ class Story:
         kube.apply(manifests.claim(VOLUME, NAMESPACE, volume=VOLUME))
 
     def _apply(self, kube: Kube) -> Object:
-        self._say(f"  kubectl apply -n {NAMESPACE} -f {EXAMPLE.relative_to(ROOT)}")
-        kube.kubectl("apply", "-n", NAMESPACE, "-f", str(EXAMPLE))
-        name: str = yaml.safe_load(EXAMPLE.read_text())["metadata"]["name"]
+        self._say(f"  kubectl apply -n {NAMESPACE} -f {manifests.EXAMPLE.relative_to(ROOT)}")
+        kube.kubectl("apply", "-n", NAMESPACE, "-f", str(manifests.EXAMPLE))
+        name: str = yaml.safe_load(manifests.EXAMPLE.read_text())["metadata"]["name"]
         return Progress(kube, name, NAMESPACE).until_ready(seconds=READY_SECONDS)
 
     def _chat_outside(self, kube: Kube, model: Object) -> None:
