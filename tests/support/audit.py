@@ -13,7 +13,7 @@ _READS: Final = frozenset({"get", "list", "watch"})
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One completed request."""
+    """One answered request."""
 
     received: datetime
     done: datetime
@@ -40,14 +40,15 @@ def end(log: Path) -> int:
 
 
 def requests(log: Path, *, start: int = 0) -> Iterator[Request]:
-    """Completed requests from byte `start` of the log on, in the order in which they ended."""
+    """Requests from byte `start` of the log on, when they were answered: a watch as it begins."""
     with log.open("rb") as lines:
         lines.seek(start)
         for line in lines:
             if not line.endswith(b"\n"):
                 return
             entry: dict[str, Any] = json.loads(line)
-            if entry["stage"] == "ResponseComplete":
+            answered = "ResponseStarted" if entry["verb"] == "watch" else "ResponseComplete"
+            if entry["stage"] == answered:
                 yield _request(entry)
 
 
