@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
 from tests.support import install, manifests
+from tests.support.cache import cache_folder
 from tests.support.demo import chat
 from tests.support.demo.builds import side_by_side
 from tests.support.demo.inside import chat_inside
 from tests.support.demo.progress import Progress
+from tests.support.demo.record import Record, kind_of_run
 from tests.support.install import Images
 from tests.support.kube import MODEL, Kube, Object
 from tests.support.onenode import COMMAND, ROOT, UP_SECONDS, Cluster, run
@@ -28,54 +26,43 @@ VOLUME = "weights"
 READY_SECONDS = 300
 
 
-def cache() -> Path:
-    """Folder that all of Kindling's tools share: binaries, wheels, cluster states."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(os.environ.get("KINDLING_CACHE") or home / "kindling") / "demo"
-
-
 class Story:
     """One run of the demo."""
 
     def __init__(self, *, say: Say) -> None:
         self._say = say
         self._cluster = Cluster(CLUSTER, say=say)
-        self._steps: list[tuple[str, float]] = []
+        self._folder = cache_folder() / "demo"
 
     def tell(self) -> None:
         """All steps in their order."""
-        with self._step("cluster and images"):
+        record = Record(kind_of_run(CLUSTER), say=self._say)
+        with record.step("cluster and images"):
             self._build()
         kube = Kube(self._cluster.environment, say=self._say)
         try:
-            with self._step("push the images into the cluster's registry"):
+            with record.step("push the images into the cluster's registry"):
                 images = install.build_images(self._cluster, say=self._say)
-            with self._step("helm install"):
+            with record.step("helm install"):
                 self._install(kube, images)
-            with self._step("a tiny model on the node"):
+            with record.step("a tiny model on the node"):
                 self._weights(kube)
-            with self._step("kubectl apply, and wait until it is Ready"):
+            with record.step("kubectl apply, and wait until it is Ready"):
                 model = self._apply(kube)
-            with self._step("a completion from inside the cluster"):
+            with record.step("a completion from inside the cluster"):
                 chat_inside(kube, NAMESPACE, model, image=images.runtime_cpu)
-            with self._step("a completion from outside, through kubectl port-forward"):
+            with record.step("a completion from outside, through kubectl port-forward"):
                 self._chat_outside(kube, model)
-            self._end(kube, model)
+            record.save(self._folder)
+            self._end(kube, model, record)
         finally:
             kube.close()
 
     def collect_logs(self) -> Path:
         """Everything that explains a failure, in a folder."""
-        folder = cache() / f"logs-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        folder = self._folder / f"logs-{datetime.now(UTC):%Y%m%d-%H%M%S}"
         self._cluster.logs(folder)
         return folder
-
-    @contextmanager
-    def _step(self, title: str) -> Iterator[None]:
-        self._say(f"== {title}")
-        started = time.monotonic()
-        yield
-        self._steps.append((title, time.monotonic() - started))
 
     def _build(self) -> None:
         """Two builds that need different things: Go modules, and wheels."""
@@ -98,7 +85,7 @@ class Story:
         self._say(kube.kubectl("get", "pods", "-n", install.NAMESPACE).rstrip())
 
     def _weights(self, kube: Kube) -> None:
-        folder = cache() / "weights" / "tiny"
+        folder = self._folder / "weights" / "tiny"
         out = run(
             sys.executable, "-m", "tests.support.tinymodel", folder, seconds=60, say=self._say
         )
@@ -117,7 +104,7 @@ class Story:
         with forwarded(kube, f"svc/{name}", NAMESPACE) as port:
             chat.talk(f"http://127.0.0.1:{port}/v1", name)
 
-    def _end(self, kube: Kube, model: Object) -> None:
+    def _end(self, kube: Kube, model: Object, record: Record) -> None:
         name = model["metadata"]["name"]
         found = kube.have(MODEL, name, NAMESPACE)
         print()
@@ -125,8 +112,7 @@ class Story:
         print(kube.kubectl("get", "im", "-n", NAMESPACE))
         print(f"$ kubectl get im {name} -n {NAMESPACE} -o yaml     # the part .status.plan")
         print(yaml.safe_dump(found["status"]["plan"], sort_keys=False, width=100))
-        for title, seconds in self._steps:
-            print(f"{seconds:6.1f} s  {title}")
+        print(record)
         command = COMMAND.relative_to(ROOT)
         print(
             f'\nLook around:  eval "$({command} env)"; kubectl describe im {name} -n {NAMESPACE}'
