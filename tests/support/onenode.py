@@ -114,6 +114,10 @@ class Cluster:
         """Output of a command run inside the node: its processes, mounts and files."""
         return self._call("node", "--", *command, seconds=seconds)
 
+    def addon(self, name: str) -> None:
+        """Add a part that `up` leaves out, for example netpol; built when first asked for."""
+        self._call("addon", name, seconds=UP_SECONDS, say=self.say)
+
     def hold(self, component: str) -> None:
         """Stop a component and keep it down."""
         self._call("hold", component)

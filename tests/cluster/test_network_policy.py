@@ -1,0 +1,79 @@
+"""The operator under its own NetworkPolicy, with an engine that enforces it.
+
+The engine judges new connections, so the operator is started anew under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+from tests.support import manifests
+from tests.support.fixtures import Engine
+from tests.support.install import NAMESPACE, OPERATOR, Images, wait_for_operator
+from tests.support.kube import POD, Kube, KubectlError
+from tests.support.onenode import Cluster
+from tests.support.waiting import until
+
+from kindling_operator.model import names
+
+pytestmark = pytest.mark.cluster
+
+CONNECT: Final = """
+import socket, sys
+socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=5).close()
+print("connected")
+"""
+
+
+@pytest.fixture(scope="module")
+def enforced(cluster: Cluster, kube: Kube, operator: Images) -> Iterator[None]:
+    """The policy engine at work; held down again afterwards, when it lets everything pass."""
+    cluster.addon("netpol")
+    cluster.release("netpol")
+    yield
+    cluster.hold("netpol")
+
+
+def _connect(kube: Kube, host: str, port: int) -> str:
+    """From the operator's pod; raises KubectlError with Python's error."""
+    pod = f"deployment/{OPERATOR}"
+    call = ("python", "-c", CONNECT, host, str(port))
+    return kube.kubectl("exec", "-n", NAMESPACE, pod, "--", *call).strip()
+
+
+def test_the_operator_works_within_its_policy(
+    enforced: None, kube: Kube, shared_engine: Engine
+) -> None:
+    kube.kubectl("rollout", "restart", f"deployment/{OPERATOR}", "-n", NAMESPACE)
+    wait_for_operator(kube)
+
+    kube.wait_condition(shared_engine.name, shared_engine.namespace, type="Ready", seconds=60)
+    assert _connect(kube, "kubernetes.default.svc.cluster.local", 443) == "connected"
+
+
+def test_it_reaches_nothing_else(enforced: None, kube: Kube, shared_engine: Engine) -> None:
+    selector = f"{names.LABEL_MODEL}={shared_engine.name}"
+    (pod,) = kube.find(POD, shared_engine.namespace, selector=selector)
+
+    with pytest.raises(KubectlError, match="timed out"):
+        _connect(kube, pod["status"]["podIP"], 8000)
+
+
+def test_a_pod_of_another_namespace_reads_the_metrics(
+    enforced: None, kube: Kube, namespace: str, operator: Images
+) -> None:
+    host = f"{OPERATOR}-metrics.{NAMESPACE}.svc.cluster.local"
+    command = ["python", "-c", CONNECT, host, "9090"]
+    kube.apply(
+        manifests.restricted_pod("scraper", namespace, image=operator.operator, command=command)
+    )
+
+    until(
+        "the scraper to have connected",
+        lambda: kube.have(POD, "scraper", namespace)["status"]["phase"] == "Succeeded",
+        seconds=60,
+        say=kube.say,
+        show=lambda: kube.kubectl("logs", "scraper", "-n", namespace),
+    )
