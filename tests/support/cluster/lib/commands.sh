@@ -4,6 +4,7 @@
 command_up() {
   [ $# = 0 ] || die "up takes no arguments"
   if [ -n "$PROVIDER" ] && provider_alive && [ -e "$STATE/ready" ]; then
+    provider_release_all
     programs_changed || say "cluster $NAME is up already"
     return
   fi

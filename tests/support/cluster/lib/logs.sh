@@ -11,10 +11,11 @@ command_logs() {
   (command_status) > "$dir/status.txt" 2>&1 || true
   (provider_logs "$dir") > "$dir/collect.txt" 2>&1 || true
   if provider_alive; then
-    ask get nodes,all,configmaps,persistentvolumeclaims,persistentvolumes,leases,events -A -o yaml > "$dir/objects.yaml" || true
-    ask get inferencemodels,controllerrevisions -A -o yaml > "$dir/inferencemodels.yaml" || true
+    ask get nodes,all,configmaps,controllerrevisions,endpointslices,persistentvolumeclaims,persistentvolumes,leases,events -A -o yaml > "$dir/objects.yaml" || true
+    ask get inferencemodels -A -o yaml > "$dir/inferencemodels.yaml" || true # a call of its own: the kind may not exist
     ask get events -A --sort-by=.lastTimestamp > "$dir/events.txt" || true
-    ask describe nodes,pods,inferencemodels -A > "$dir/describe.txt" || true
+    ask describe nodes,pods,deployments,services -A > "$dir/describe.txt" || true
+    ask describe inferencemodels -A > "$dir/describe-inferencemodels.txt" || true
   fi
   echo "cluster $NAME: logs are in $dir"
 }

@@ -21,7 +21,7 @@ stop_node() {
     read -r pid _ < "$STATE/pid"
     kill -KILL "$pid" 2>/dev/null || true
     for _ in $(seq 100); do
-      [ -e "/proc/$pid" ] || break
+      provider_alive || break
       sleep 0.1
     done
   fi

@@ -24,12 +24,20 @@ provider_hold() {
   provider_kill "$1"
 }
 
-# provider_release COMPONENT: returns when it runs, the API server when it answers.
+# provider_release COMPONENT: returns when it runs and the API server answers again.
 provider_release() {
   need_component "$1"
   rm -f "$STATE/run/onenode/$1.hold"
   wait_for 30 "$1 to start" component_pid "$1"
-  [ "$1" != kube-apiserver ] || wait_for 60 "the API server" admin get --raw /readyz
+  wait_for 60 "the API server" admin get --raw /readyz
+}
+
+# provider_release_all: a test that died may have left something held down.
+provider_release_all() {
+  local file
+  for file in "$STATE"/run/onenode/*.hold; do
+    [ ! -e "$file" ] || provider_release "$(basename -s .hold "$file")"
+  done
 }
 
 # provider_cut: closes every connection through the relay; new ones are taken as before.

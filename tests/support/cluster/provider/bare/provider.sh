@@ -34,7 +34,8 @@ provider_alive() {
   [ "$(start_time "$pid")" = "$start" ]
 }
 
-start_time() { cut -d' ' -f22 "/proc/$1/stat" 2>/dev/null; }
+# start_time PID: nothing for a process that has ended, also where nobody has asked for its exit code yet.
+start_time() { awk '$3 !~ /[ZX]/ {print $22}' "/proc/$1/stat" 2>/dev/null; }
 
 # The launcher's only child is the first process of the node's pid namespace.
 node_init() {

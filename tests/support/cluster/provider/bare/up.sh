@@ -13,7 +13,7 @@ bare_up() {
     save_sysctls
     launch
   fi
-  rm -f "$STATE"/run/onenode/*.hold # a test that died may have left something held down
+  provider_release_all
   wait_for 30 containerd ctr -a "$CONTAINERD" version
   local image
   for image in "$(group_dir core)"/images/*.tar; do load_once "$image"; done
