@@ -1,4 +1,4 @@
-"""Every name that Kindling writes into a cluster: API group, labels, annotations, kinds, objects."""
+"""Every name that Kindling writes into a cluster or looks for in it: labels, kinds, objects."""
 
 from __future__ import annotations
 
@@ -30,6 +30,14 @@ ANNOTATION_REPLAN = f"{GROUP}/replan"
 ANNOTATION_APPLIED = f"{GROUP}/applied"
 # On a ControllerRevision: "true" once a replica of it stood behind the endpoint.
 ANNOTATION_SERVED = f"{GROUP}/served"
+
+GPU_RESOURCE = "nvidia.com/gpu"
+# Labels of nodes: the first by the kubelet, the others by NVIDIA's GPU feature discovery.
+LABEL_ARCHITECTURE = "kubernetes.io/arch"
+LABEL_GPU_PRODUCT = "nvidia.com/gpu.product"
+LABEL_GPU_MEMORY = "nvidia.com/gpu.memory"  # MiB of one GPU
+LABEL_GPU_MAJOR = "nvidia.com/gpu.compute.major"
+LABEL_GPU_MINOR = "nvidia.com/gpu.compute.minor"
 
 # 63 (a DNS label) less "-" and the revision's 10 hex digits, less 2 to spare.
 MAX_NAME_LENGTH = 50

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from kindling_operator.model.architecture import Device
 from kindling_operator.model.conditions import ConditionStatus, ConditionType, Reason
 from kindling_operator.model.conditions_table import status_of
 from kindling_operator.model.names import Key
@@ -65,15 +64,39 @@ class WeightsMount(_Wire, frozen=True, kw_only=True):
     claim: str = ""
 
 
+class PodPlan(_Wire, frozen=True, kw_only=True):
+    """What the pod around the engine asks of the cluster. Memory in bytes, CPU in millicores."""
+
+    cpu_millis: int
+    memory: int
+    shared_memory: int
+    service_account: str
+    image_pull_policy: str
+    image_pull_secrets: tuple[str, ...] = ()
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[dict[str, Any], ...] = ()
+    priority_class: str = ""
+    memory_items: tuple[MemoryItem, ...] = ()
+
+
+class GpuPlan(_Wire, frozen=True, kw_only=True):
+    """The GPUs of one replica: `count` on each of `nodes` nodes."""
+
+    product: str
+    architecture: str
+    count: int = 1
+    nodes: int = 1
+    memory_items: tuple[MemoryItem, ...] = ()
+
+
 class EnginePlan(_Wire, frozen=True, kw_only=True):
     """What one replica runs, complete: the pod template and launch plan are functions of it.
 
-    Memory in bytes, durations in seconds. `argv` is the whole engine command.
+    Durations in seconds. `argv` is the whole engine command. `gpu` is None on CPU.
     """
 
     summary: str
     checkpoint: str
-    device: Device
     image: str
     served_name: str
     weights: WeightsMount
@@ -85,24 +108,16 @@ class EnginePlan(_Wire, frozen=True, kw_only=True):
     startup_seconds: int
     drain_seconds: int
     kv: KVBudget
-    cpu_millis: int
-    memory: int
-    shared_memory: int
-    service_account: str
-    image_pull_policy: str = "IfNotPresent"
-    image_pull_secrets: tuple[str, ...] = ()
-    node_selector: dict[str, str] = {}
-    tolerations: tuple[dict[str, Any], ...] = ()
-    priority_class: str = ""
-    gpu_product: str = ""
-    architectures: tuple[str, ...] = ("amd64",)
-    gpus_per_replica: int = 0
-    nodes_per_replica: int = 1
+    pod: PodPlan
+    gpu: GpuPlan | None = None
     parallelism: ParallelismStatus = ParallelismStatus()
-    memory_per_gpu: tuple[MemoryItem, ...] = ()
-    memory_per_pod: tuple[MemoryItem, ...] = ()
     rejected: tuple[RejectedOption, ...] = ()
     rejected_total: int = 0
+
+    @property
+    def gpus_per_pod(self) -> int:
+        """GPUs that each pod of a replica requests."""
+        return self.gpu.count if self.gpu is not None else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +165,7 @@ class Decision:
     ControllerRevision alone stays as history. A refused or waiting model with nothing stored has
     neither: nothing is created for it. With something stored, that keeps running.
     `current` is the newest target. `better` is set when a fresh plan differs from the frozen one.
+    `look_again` is when the decision changes by time alone, None if it does not.
     """
 
     key: Key
@@ -160,6 +176,7 @@ class Decision:
     state: RolloutState = RolloutState.STEADY
     better: Verdict | None = None
     desired_replicas: int = 0
+    look_again: datetime | None = None
 
     def verdict(self, condition: ConditionType) -> Verdict | None:
         """What was judged about a condition, or None."""

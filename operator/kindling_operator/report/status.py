@@ -1,0 +1,122 @@
+"""The status of one model as it should stand now. Pure."""
+
+from kindling_operator.model.conditions import (
+    Condition,
+    ConditionStatus,
+    ConditionType,
+    new_condition,
+    set_condition,
+)
+from kindling_operator.model.names import (
+    LABEL_MODEL,
+    LABEL_ROLE,
+    ROLE_LEADER,
+    Key,
+    endpoint_url,
+    revision_object_name,
+)
+from kindling_operator.model.outcome import Outcome
+from kindling_operator.model.parse import Invalid, ParsedModel
+from kindling_operator.model.plan import Decision, Revision, Verdict
+from kindling_operator.model.snapshot import Snapshot
+from kindling_operator.model.status import (
+    MAX_REJECTED,
+    BetterPlan,
+    GpuStatus,
+    InferenceModelStatus,
+    KVCacheStatus,
+    PlanStatus,
+    stored_conditions,
+)
+from kindling_operator.report.conditions import Facts, facts, verdicts
+from kindling_operator.report.replicas import PodState
+
+
+def status(snapshot: Snapshot, decision: Decision, outcome: Outcome) -> InferenceModelStatus:
+    """What the user should read, from what was seen, decided and done."""
+    known = facts(snapshot, decision, outcome)
+    model = snapshot.models[decision.key]
+    endpoint = _endpoint(model, decision)
+    current, living = decision.current, known.replicas.living
+    return InferenceModelStatus(
+        observed_generation=model.metadata.generation,
+        endpoint=endpoint,
+        replicas=len(living),
+        ready_replicas=len(known.replicas.ready),
+        updated_replicas=sum(1 for pod in living if current and pod.revision == current.hash),
+        draining_replicas=len(known.replicas.of(PodState.LEAVING)),
+        selector=selector(decision.key),
+        plan=_plan(decision.key, current, decision.better) if current is not None else None,
+        conditions=_conditions(known, model, endpoint),
+    )
+
+
+def selector(key: Key) -> str:
+    """Label selector of the pods that count as replicas."""
+    return f"{LABEL_MODEL}={key.name},{LABEL_ROLE}={ROLE_LEADER}"
+
+
+def _endpoint(model: ParsedModel | Invalid, decision: Decision) -> str:
+    """The endpoint, once something was accepted; a spec refused later does not take it away."""
+    if not decision.targets:
+        return ""
+    if isinstance(model, ParsedModel) and decision.refused is None:
+        return endpoint_url(decision.key, model.spec.endpoint.port)
+    stored = model.status.get("endpoint", "")
+    return stored if isinstance(stored, str) else ""
+
+
+def _conditions(known: Facts, model: ParsedModel | Invalid, endpoint: str) -> tuple[Condition, ...]:
+    conditions = stored_conditions(dict(model.status))
+    for verdict in verdicts(known, endpoint):
+        new = new_condition(
+            verdict.condition,
+            _status_of(verdict),
+            reason=verdict.reason,
+            message=verdict.message,
+            generation=model.metadata.generation,
+            now=known.snapshot.now,
+        )
+        conditions = set_condition(conditions, new)
+    return conditions
+
+
+def _status_of(verdict: Verdict) -> ConditionStatus:
+    """Ready is plainly False while it waits: scripts and people ask for a yes or a no."""
+    if verdict.condition is ConditionType.READY and verdict.status is not ConditionStatus.TRUE:
+        return ConditionStatus.FALSE
+    return verdict.status
+
+
+def _plan(key: Key, revision: Revision, better: Verdict | None) -> PlanStatus:
+    plan = revision.plan
+    return PlanStatus(
+        digest=revision.inputs[:63],
+        revision=revision_object_name(key.name, revision.hash),
+        replan=revision.replan,
+        summary=plan.summary,
+        checkpoint=plan.checkpoint,
+        gpu=GpuStatus(
+            product=plan.gpu.product,
+            architecture=plan.gpu.architecture,
+            per_replica=plan.gpu.count * plan.gpu.nodes,
+            nodes_per_replica=plan.gpu.nodes,
+        )
+        if plan.gpu is not None
+        else None,
+        parallelism=plan.parallelism,
+        context_length=plan.context_length,
+        kv_cache=KVCacheStatus(
+            blocks=plan.kv.blocks,
+            blocks_per_request=plan.kv.blocks_per_request,
+            tokens=plan.kv.tokens,
+            full_context_requests=plan.kv.full_context_requests,
+        ),
+        memory_per_gpu=plan.gpu.memory_items if plan.gpu is not None else (),
+        memory_per_pod=plan.pod.memory_items,
+        rejected=plan.rejected[:MAX_REJECTED],
+        rejected_total=plan.rejected_total,
+        better=BetterPlan(reason=better.reason.value, message=better.message)
+        if better is not None
+        else None,
+    )
