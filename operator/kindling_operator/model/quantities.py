@@ -35,7 +35,7 @@ def quantity_value(quantity: int | str) -> Fraction:
     Raises ``ValueError`` for anything that Kubernetes would not read as a quantity >= 0.
     """
     text = str(quantity)
-    match = _QUANTITY.match(text)
+    match = _QUANTITY.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a quantity; write a number with a unit, such as 80Gi")
     return Fraction(match[1]) * _factor(match[2] or "")
@@ -63,7 +63,7 @@ def duration_seconds(duration: str) -> float:
 
     Raises ``ValueError`` for anything else, signs included: none of our durations is negative.
     """
-    if _DURATION.match(duration) is None:
+    if _DURATION.fullmatch(duration) is None:
         raise ValueError(
             f"{duration!r} is not a duration; write hours, minutes and seconds, such as 1h30m"
         )

@@ -45,7 +45,7 @@ class StoreState(StrEnum):
     OPEN = "Open"
 
 
-class GpuStatus(Report, frozen=True, kw_only=True):
+class GpuStatus(Report, frozen=True, kw_only=True, omit_defaults=False):
     """The GPUs of one replica."""
 
     product: Annotated[Short, doc("Node label nvidia.com/gpu.product; empty on CPU.")] = ""
@@ -242,7 +242,7 @@ class InferenceModelStatus(Report, frozen=True, kw_only=True):
 
     def to_wire(self) -> dict[str, Any]:
         """The status as JSON values, ready for server-side apply."""
-        wire: dict[str, Any] = msgspec.to_builtins(self)
+        wire: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return wire
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect as mi
 
-from kindling_operator.model.fields import MAX_INT32, Rule
+from kindling_operator.model.fields import MAX_INT32, Rule, Spec
 
 Schema = dict[str, Any]
 
@@ -95,9 +95,9 @@ def _union(kind: mi.UnionType) -> Schema:
 
 
 def _object(kind: mi.StructType) -> Schema:
-    properties = {}
-    for part in kind.fields:
-        properties[part.encode_name] = _property(part)
+    # What a user leaves out is filled in; a status says what its writer said.
+    filled = issubclass(kind.cls, Spec)
+    properties = {part.encode_name: _property(part, filled=filled) for part in kind.fields}
     schema: Schema = {"type": "object", "description": paragraph(kind.cls.__doc__)}
     if properties:
         schema["properties"] = properties
@@ -110,13 +110,13 @@ def _object(kind: mi.StructType) -> Schema:
     return schema
 
 
-def _property(part: mi.Field) -> Schema:
+def _property(part: mi.Field, *, filled: bool) -> Schema:
     schema = schema_of(part.type)
     if "description" not in schema:
         raise TypeError(f"{part.name} has no description")
     if schema.get("type") == "array" and _LIST_TYPE not in schema:
         raise TypeError(f"{part.name} does not say how the list merges")
-    default = _default(part)
+    default = _default(part) if filled else None
     return schema if default is None else schema | {"default": default}
 
 

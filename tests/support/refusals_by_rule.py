@@ -1,0 +1,315 @@
+"""One spec for every rule of the API that a person can break."""
+
+from typing import Any, Final
+
+from tests.support.kube import Object
+from tests.support.refusals import TINY, Refusal, custom, flint, store
+
+_OBJECT_NAME: Final = "name an object of this namespace: lower-case letters, digits, '-' and '.'"
+_DURATION: Final = "write a duration in hours, minutes and seconds, such as 1h30m or 45s"
+_POSITIVE: Final = "write an amount greater than zero with its unit, such as 80Gi"
+_LABEL_VALUE: Final = "write a label value: letters, digits, '-', '_' and '.'"
+_SERVED_NAME: Final = "use letters, digits and -._/: only, and start with a letter or digit"
+_WEIGHTS: Final = (
+    "start with hf://, s3://, gs://, az:// or pvc://, or with file:/// and a path inside the image"
+)
+
+
+def _group(**fields: Any) -> list[Object]:
+    return [{"name": "main", "kind": "Full", "layers": 4, "kvHeads": 2, "headSize": 64, **fields}]
+
+
+MODEL: Final = {
+    "custom without an architecture": Refusal(
+        {"model": {"name": "custom"}},
+        "spec.model",
+        "`name: custom` needs the architecture in `custom`: copy it from config.json",
+    ),
+    "an architecture for a model of the catalog": Refusal(
+        {"model": {"name": "flint", "custom": TINY}},
+        "spec.model",
+        "`name: flint` takes its architecture from the catalog: remove `custom`, or set"
+        " `name: custom`",
+    ),
+    "weights from a scheme that nobody reads": Refusal(
+        flint(model={"weights": {"uri": "http://host/flint"}}),
+        "spec.model.weights.uri",
+        _WEIGHTS,
+        "http://host/flint",
+    ),
+    "weights outside the image": Refusal(
+        flint(model={"weights": {"uri": "file:///models/../etc"}}),
+        "spec.model.weights.uri",
+        "write the path without `..`",
+        "file:///models/../etc",
+    ),
+    "a relative path in the image": Refusal(
+        flint(model={"weights": {"uri": "file://models"}}),
+        "spec.model.weights.uri",
+        _WEIGHTS,
+        "file://models",
+    ),
+    "a cache claim that is no name": Refusal(
+        flint(model={"weights": {"cacheClaim": "My_Claim"}}),
+        "spec.model.weights.cacheClaim",
+        _OBJECT_NAME,
+        "My_Claim",
+    ),
+    "a Secret key that is no key": Refusal(
+        flint(model={"weights": {"tokenSecretRef": {"name": "hf", "key": "a/b"}}}),
+        "spec.model.weights.tokenSecretRef.key",
+        "name one key of the object: letters, digits, '-', '_' and '.'",
+        "a/b",
+    ),
+}
+
+ARCHITECTURE: Final = {
+    "heads that do not divide": Refusal(
+        custom(attentionHeads=9),
+        "spec.model.custom.attentionHeads",
+        "`attentionHeads` 9 is not divisible by `kvHeads` 2 of group full: copy both from"
+        " config.json",
+    ),
+    "layers that do not add up": Refusal(
+        custom(layers=5),
+        "spec.model.custom.layers",
+        "the Full and Sliding groups have 4 layers together and the model has `layers` 5: make"
+        " them equal",
+    ),
+    "a sliding group without a window": Refusal(
+        custom(attention=_group(kind="Sliding")),
+        "spec.model.custom.attention[0]",
+        "kind Sliding needs `window`, the number of tokens that a layer looks back",
+    ),
+    "a full group with a window": Refusal(
+        custom(attention=_group(window=512)),
+        "spec.model.custom.attention[0]",
+        "kind Full keeps every token: remove `window`, or use kind Sliding",
+    ),
+    "a group name with a blank": Refusal(
+        custom(attention=_group(name="full attention")),
+        "spec.model.custom.attention[0].name",
+        "use lower-case letters, digits, '-' and '_', as in full_attention",
+        "full attention",
+    ),
+    "neither a dense MLP nor experts": Refusal(
+        custom(intermediateSize=None),
+        "spec.model.custom",
+        "give `intermediateSize`, the width of the dense MLP, or `experts` in all 4 layers",
+    ),
+    "more experts per token than there are": Refusal(
+        custom(experts={"count": 4, "perToken": 8, "layers": 4, "intermediateSize": 64}),
+        "spec.model.custom.experts",
+        "`perToken` 8 must not exceed `count` 4, the number of routed experts",
+    ),
+    "experts in more layers than there are": Refusal(
+        custom(experts={"count": 4, "perToken": 2, "layers": 5, "intermediateSize": 64}),
+        "spec.model.custom.experts.layers",
+        "`experts.layers` 5 must not exceed `layers` 4",
+    ),
+    "a draft of an unknown shape": Refusal(
+        custom(draft={"depths": 1, "attentionGroup": "sliding"}),
+        "spec.model.custom.draft.attentionGroup",
+        "sliding is no Full or Sliding group of `attention`: name one of them",
+    ),
+    "a draft with an unknown convolution": Refusal(
+        custom(draft={"depths": 1, "attentionGroup": "full", "convGroup": "full"}),
+        "spec.model.custom.draft.convGroup",
+        "full is no Conv group of `attention`: name one of them",
+    ),
+    "tensor parallelism that does not divide": Refusal(
+        custom(tensorParallelSizes=[1, 3]),
+        "spec.model.custom.tensorParallelSizes",
+        "every size must divide `attentionHeads` 8",
+    ),
+    "parts of a checkpoint larger than it": Refusal(
+        custom(checkpoints=[{"name": "BF16", "bytes": 5, "expertBytes": 4, "replicatedBytes": 2}]),
+        "spec.model.custom.checkpoints[0]",
+        "`replicatedBytes` and `expertBytes` are parts of `bytes` and must not exceed its 5"
+        " together",
+    ),
+    "a class name with a blank": Refusal(
+        custom(architecture="Qwen3 For"),
+        "spec.model.custom.architecture",
+        "copy one class name from `architectures` in config.json, such as Qwen3ForCausalLM",
+        "Qwen3 For",
+    ),
+}
+
+SERVING: Final = {
+    "drafted tokens without a fixed mode": Refusal(
+        flint(serving={"speculation": {"tokens": 4}}),
+        "spec.serving.speculation",
+        "`tokens: 4` is for `mode: Fixed` and the mode is Auto: remove it, or set `mode: Fixed`",
+    ),
+    "a fixed mode without drafted tokens": Refusal(
+        flint(serving={"speculation": {"mode": "Fixed"}}),
+        "spec.serving.speculation",
+        "`mode: Fixed` needs `tokens`, the number of drafted tokens",
+    ),
+    "a served name with a blank": Refusal(
+        flint(serving={"servedName": "my model"}),
+        "spec.serving.servedName",
+        _SERVED_NAME,
+        "my model",
+    ),
+    "a media domain with a scheme": Refusal(
+        flint(serving={"mediaDomains": ["https://assets.example.com"]}),
+        "spec.serving.mediaDomains[0]",
+        "write a bare host name without scheme, port or path, such as assets.example.com",
+        "https://assets.example.com",
+    ),
+    "an argument and its value as two items": Refusal(
+        flint(serving={"extraArgs": ["--seed", "7"]}),
+        "spec.serving.extraArgs[1]",
+        "write each vLLM argument as one item, --name or --name=value",
+        "7",
+    ),
+    "an adapter from nowhere": Refusal(
+        flint(serving={"adapters": [{"name": "support", "uri": "support"}]}),
+        "spec.serving.adapters[0].uri",
+        _WEIGHTS,
+        "support",
+    ),
+    "fewer replicas at most than at least": Refusal(
+        flint(scaling={"minReplicas": 4, "maxReplicas": 2}),
+        "spec.scaling",
+        "`minReplicas` 4 must not exceed `maxReplicas` 2",
+    ),
+    "a latency without a unit": Refusal(
+        flint(scaling={"maxReplicas": 2, "objective": {"ttft": "2"}}),
+        "spec.scaling.objective.ttft",
+        _DURATION,
+        "2",
+    ),
+    "a deadline in words": Refusal(
+        flint(rollout={"progressDeadline": "soon"}),
+        "spec.rollout.progressDeadline",
+        _DURATION,
+        "soon",
+    ),
+}
+
+PLACEMENT: Final = {
+    "memory in a unit that Kubernetes has not": Refusal(
+        flint(placement={"gpu": {"minMemory": "80GB"}}),
+        "spec.placement.gpu.minMemory",
+        _POSITIVE,
+        "80GB",
+    ),
+    "no memory": Refusal(
+        flint(placement={"gpu": {"minMemory": 0}}), "spec.placement.gpu.minMemory", _POSITIVE, 0
+    ),
+    "no CPU, written at length": Refusal(
+        flint(runtime={"resources": {"cpu": "0.00m"}}),
+        "spec.runtime.resources.cpu",
+        _POSITIVE,
+        "0.00m",
+    ),
+    "a product with a blank": Refusal(
+        flint(placement={"gpu": {"products": ["NVIDIA H200"]}}),
+        "spec.placement.gpu.products[0]",
+        _LABEL_VALUE,
+        "NVIDIA H200",
+    ),
+    "a label key with a blank": Refusal(
+        flint(placement={"nodeSelector": {"node pool": "gpu"}}),
+        "spec.placement.nodeSelector",
+        "node pool is no label key, such as nvidia.com/gpu.product or pool: correct it",
+    ),
+    "a label value with a blank": Refusal(
+        flint(placement={"nodeSelector": {"pool": "gpu west"}}),
+        "spec.placement.nodeSelector[pool]",
+        _LABEL_VALUE,
+        "gpu west",
+    ),
+    "a toleration of nothing": Refusal(
+        flint(placement={"tolerations": [{"operator": "Equal"}]}),
+        "spec.placement.tolerations[0]",
+        "give `key`, or `operator: Exists` to tolerate every taint",
+    ),
+    "a toleration that compares nothing": Refusal(
+        flint(placement={"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]}),
+        "spec.placement.tolerations[0]",
+        "`operator: Exists` looks at no value: remove `value` b",
+    ),
+    "a toleration that lasts without need": Refusal(
+        flint(placement={"tolerations": [{"key": "a", "tolerationSeconds": 30}]}),
+        "spec.placement.tolerations[0]",
+        "`tolerationSeconds` is for `effect: NoExecute` only: remove it",
+    ),
+}
+
+CACHE: Final = {
+    "negative host memory": Refusal(
+        flint(cache={"hostMemory": -1}),
+        "spec.cache.hostMemory",
+        "write an amount with its unit, such as 200Gi, or 0",
+        -1,
+    ),
+    "two identities": Refusal(
+        store(identity={"aws": {"podIdentity": {}}, "gcp": {"direct": {}}}),
+        "spec.cache.objectStore.identity",
+        "2 identities are given: give exactly one of `aws`, `gcp`, `azure` and `development`",
+    ),
+    "no identity": Refusal(
+        store(identity={}),
+        "spec.cache.objectStore.identity",
+        "0 identities are given: give exactly one of `aws`, `gcp`, `azure` and `development`",
+    ),
+    "an identity of another cloud": Refusal(
+        store(identity={"gcp": {"direct": {}}}),
+        "spec.cache.objectStore.identity",
+        "the identity must belong to the store s3://kv/flint: `aws` for s3://, `gcp` for gs://,"
+        " `azure` for az://",
+    ),
+    "two identities of AWS": Refusal(
+        store(
+            identity={"aws": {"podIdentity": {}, "roleArn": "arn:aws:iam::123456789012:role/kv"}}
+        ),
+        "spec.cache.objectStore.identity.aws",
+        "give either `roleArn` (IRSA) or `podIdentity: {}` (EKS Pod Identity)",
+    ),
+    "no identity of Google Cloud": Refusal(
+        store("gs://kv", {"gcp": {}}),
+        "spec.cache.objectStore.identity.gcp",
+        "give either `serviceAccount` (impersonation) or `direct: {}`",
+    ),
+    "a role that is no ARN": Refusal(
+        store(identity={"aws": {"roleArn": "role/kv"}}),
+        "spec.cache.objectStore.identity.aws.roleArn",
+        "write the role's ARN, such as arn:aws:iam::123456789012:role/kv-cache",
+        "role/kv",
+    ),
+    "an e-mail of a person": Refusal(
+        store("gs://kv", {"gcp": {"serviceAccount": "kv@example.com"}}),
+        "spec.cache.objectStore.identity.gcp.serviceAccount",
+        "write the service account's e-mail, such as kv@project.iam.gserviceaccount.com",
+        "kv@example.com",
+    ),
+    "a client id that is no UUID": Refusal(
+        store(
+            "az://kv",
+            {"azure": {"clientId": "kv", "tenantId": "11111111-2222-3333-4444-555555555555"}},
+        ),
+        "spec.cache.objectStore.identity.azure.clientId",
+        "write a UUID, such as 11111111-2222-3333-4444-555555555555",
+        "kv",
+    ),
+    "a store that is no bucket": Refusal(
+        store("http://kv"),
+        "spec.cache.objectStore.uri",
+        "write a bucket with an optional prefix, such as s3://kv-cache/inkling, gs://… or az://…",
+        "http://kv",
+    ),
+    "an endpoint without a scheme": Refusal(
+        store(endpoint="minio:9000"),
+        "spec.cache.objectStore.endpoint",
+        "write a URL with https:// or http://",
+        "minio:9000",
+    ),
+    "no space": Refusal(store(maxBytes=0), "spec.cache.objectStore.maxBytes", _POSITIVE, 0),
+    "an age in days": Refusal(store(maxAge="7d"), "spec.cache.objectStore.maxAge", _DURATION, "7d"),
+}
+
+REFUSALS: Final = {**MODEL, **ARCHITECTURE, **SERVING, **PLACEMENT, **CACHE}

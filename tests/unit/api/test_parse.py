@@ -1,0 +1,269 @@
+"""Objects as people write them become typed ones."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from tests.support.manifests import model
+from tests.support.refusals import FLINT, custom
+
+from kindling_operator.model.api import InferenceModelSpec, OnFailure
+from kindling_operator.model.api_cache import Admission, Sharing
+from kindling_operator.model.api_model import CheckpointChoice, ModelName
+from kindling_operator.model.api_serving import Frontend, Gateway, SpeculationMode
+from kindling_operator.model.architecture import AttentionKind, CheckpointName, Device, Modality
+from kindling_operator.model.parse import ParsedModel, parse
+
+UUID = "11111111-2222-3333-4444-55555555AAAA"
+
+WHOLE = """
+model:
+  name: inkling
+  checkpoint: Auto
+  weights:
+    uri: s3://ml-weights/inkling
+    revision: 3f0c9a
+    tokenSecretRef: {name: hf, key: token}
+    cacheClaim: weights
+serving:
+  servedName: inkling
+  contextLength: 131072
+  concurrency: 8
+  speculation: {mode: Fixed, tokens: 4}
+  modalities: [Text, Image, Audio]
+  mediaDomains: [assets.example.com]
+  adapters: [{name: support, uri: "s3://adapters/support"}]
+  frontend: Python
+  disaggregation: {prefillReplicas: 1, decodeReplicas: 2}
+  extraArgs: ["--seed=7", "--enable-log-requests"]
+endpoint:
+  port: 8000
+  gateway: Router
+  apiKeysSecretRef: {name: keys}
+placement:
+  gpu: {products: [NVIDIA-H200], minMemory: 80Gi}
+  parallelism: {tensor: 8, pipeline: 1, data: 2, expert: true}
+  maxGpusPerReplica: 16
+  nodeSelector: {pool: gpu, topology.kubernetes.io/zone: eu-west-1a}
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  priorityClassName: serving
+runtime:
+  image: registry.example.com/kindling/runtime@sha256:0123
+  imagePullSecrets: [{name: registry}]
+  serviceAccountName: inkling
+  resources: {cpu: 2, memory: 8Gi}
+replicas: 1
+scaling:
+  minReplicas: 0
+  maxReplicas: 8
+  objective: {ttft: 2s, tpot: 60ms}
+  scaleToZeroAfter: 15m
+  prefillTokensPerSecond: 21000
+cache:
+  hostMemory: 200Gi
+  encoderMemory: 8Gi
+  objectStore:
+    uri: s3://kv-cache/inkling
+    region: eu-west-1
+    endpoint: https://s3.example.com
+    tokenEndpoint: https://sts.example.com
+    caBundle: {name: corporate-ca}
+    identity:
+      aws: {roleArn: "arn:aws:iam::123456789012:role/kv-cache"}
+    sharing: Namespace
+    admission: SecondUse
+    maxBytes: 20Ti
+    maxAge: 168h
+rollout: {progressDeadline: 45m, drainDeadline: 10m, onFailure: Rollback}
+"""
+
+
+def parsed(spec: dict[str, Any]) -> InferenceModelSpec:
+    found = parse(model("flint", "ml", spec))
+    assert isinstance(found, ParsedModel), found
+    return found.spec
+
+
+def test_the_smallest_object_has_every_default() -> None:
+    spec = parsed(FLINT)
+    assert (spec.model.name, spec.model.checkpoint) == (ModelName.FLINT, CheckpointChoice.AUTO)
+    assert spec.model.checkpoint.pinned is None
+    assert (spec.serving.concurrency, spec.serving.frontend) == (1, Frontend.PYTHON)
+    assert spec.serving.speculation.mode is SpeculationMode.AUTO
+    assert (spec.endpoint.port, spec.endpoint.gateway) == (8000, Gateway.ROUTER)
+    assert spec.replicas == 1
+    assert (spec.rollout.progress_deadline, spec.rollout.drain_deadline) == ("45m", "10m")
+    assert spec.rollout.on_failure is OnFailure.ROLLBACK
+
+
+def test_what_kindling_chooses_is_none() -> None:
+    spec = parsed(FLINT)
+    chosen = (
+        spec.serving.context_length,
+        spec.serving.modalities,
+        spec.serving.served_name,
+        spec.placement,
+        spec.runtime,
+        spec.scaling,
+        spec.cache,
+        spec.model.weights,
+    )
+    assert chosen == (None,) * len(chosen)
+
+
+def test_the_whole_spec_is_read_and_written_back() -> None:
+    written = yaml.safe_load(WHOLE)
+    spec = parsed(written)
+    assert msgspec.convert(msgspec.to_builtins(spec), InferenceModelSpec) == spec
+    assert spec.serving.speculation.tokens == 4
+    assert spec.serving.modalities == (Modality.TEXT, Modality.IMAGE, Modality.AUDIO)
+    assert spec.placement is not None
+    assert spec.placement.parallelism is not None
+    assert spec.placement.parallelism.expert is True
+    assert spec.placement.max_gpus_per_replica == 16
+    assert spec.cache is not None
+    assert spec.cache.object_store is not None
+    store = spec.cache.object_store
+    assert store.identity.providers == ("aws",)
+    assert (store.sharing, store.admission) == (Sharing.NAMESPACE, Admission.SECOND_USE)
+    assert store.ca_bundle is not None
+    assert store.ca_bundle.key == "ca.crt"
+
+
+def test_nothing_of_the_whole_spec_is_a_default_in_disguise() -> None:
+    """The example is a good test of reading only if it sets each field of the spec."""
+    given = yaml.safe_load(WHOLE)
+    assert set(given) == {f.encode_name for f in msgspec.structs.fields(InferenceModelSpec)}
+
+
+@pytest.mark.parametrize(
+    ("uri", "identity"),
+    [
+        ("s3://kv", {"aws": {"roleArn": "arn:aws-cn:iam::123456789012:role/path/kv"}}),
+        ("s3://kv", {"aws": {"podIdentity": {}}}),
+        ("gs://kv", {"gcp": {"serviceAccount": "kv-cache@proj.iam.gserviceaccount.com"}}),
+        ("gs://kv/a/b", {"gcp": {"direct": {}}}),
+        (
+            "az://kv",
+            {
+                "azure": dict.fromkeys(
+                    ("clientId", "tenantId"), "11111111-2222-3333-4444-55555555AAAA"
+                )
+            },
+        ),
+        ("s3://kv", {"development": {}}),
+        ("az://kv", {"development": {}}),
+    ],
+)
+def test_each_cloud_has_its_identity(uri: str, identity: dict[str, Any]) -> None:
+    spec = parsed({**FLINT, "cache": {"objectStore": {"uri": uri, "identity": identity}}})
+    assert spec.cache is not None
+    assert spec.cache.object_store is not None
+    assert spec.cache.object_store.identity.providers == tuple(identity)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "hf://org/name",
+        "s3://bucket/prefix",
+        "gs://bucket",
+        "az://container/prefix",
+        "pvc://weights/flint",
+        "file:///models/flint..v2",
+    ],
+)
+def test_weights_come_from_six_kinds_of_place(uri: str) -> None:
+    spec = parsed({"model": {"name": "flint", "weights": {"uri": uri}}})
+    assert spec.model.weights is not None
+    assert spec.model.weights.uri == uri
+
+
+def test_a_hybrid_model_with_experts_and_draft_is_expressible() -> None:
+    """Inkling's published shape (66 layers, 1 in 6 full, a short convolution in each)."""
+    spec = parsed(
+        custom(
+            architecture="InklingForConditionalGeneration",
+            hiddenSize=6144,
+            vocabularySize=201024,
+            attentionHeads=64,
+            layers=66,
+            intermediateSize=24576,
+            attention=[
+                {"name": "full", "kind": "Full", "layers": 11, "kvHeads": 8, "headSize": 128},
+                {
+                    "name": "sliding",
+                    "kind": "Sliding",
+                    "layers": 55,
+                    "kvHeads": 16,
+                    "headSize": 128,
+                    "window": 512,
+                },
+                {
+                    "name": "conv",
+                    "kind": "Conv",
+                    "layers": 66,
+                    "kvHeads": 16,
+                    "headSize": 1024,
+                    "headSizeValue": 0,
+                    "window": 4,
+                    "blockTokens": 4,
+                },
+            ],
+            experts={
+                "count": 256,
+                "perToken": 6,
+                "layers": 64,
+                "intermediateSize": 3072,
+                "shared": {"count": 2, "intermediateSize": 3072},
+            },
+            draft={"depths": 8, "attentionGroup": "full", "convGroup": "conv"},
+            contextLength=1048576,
+            devices=["GPU"],
+            tensorParallelSizes=[1, 2, 4, 8],
+            modalities=["Text", "Image", "Audio"],
+        )
+    )
+    architecture = spec.model.custom
+    assert architecture is not None
+    assert architecture.attending_layers == 66
+    assert [g.name for g in architecture.attending] == ["full", "sliding"]
+    assert architecture.attention[2].kind is AttentionKind.CONV
+    assert architecture.devices == (Device.GPU,)
+    bf16 = architecture.checkpoint(CheckpointName.BF16)
+    assert bf16 is not None
+    assert bf16.bytes == 7 * 2**20
+    assert architecture.checkpoint(CheckpointName.NVFP4) is None
+
+
+def test_metadata_is_typed_and_only_our_annotations_stay() -> None:
+    body = model("flint", "ml", FLINT)
+    body["metadata"] |= {
+        "uid": "d3b0",
+        "generation": 3,
+        "resourceVersion": "812",
+        "creationTimestamp": "2026-11-29T22:00:00Z",
+        "deletionTimestamp": "2026-11-29T23:00:00Z",
+        "labels": {"team": "ml"},
+        "annotations": {"kindling.dev/replan": "2026-11-29T22:30:00Z", "other.dev/a": "b"},
+        "managedFields": [{"manager": "kubectl"}],
+    }
+    found = parse(body)
+    assert isinstance(found, ParsedModel)
+    metadata = found.metadata
+    assert (metadata.key, metadata.uid) == (("ml", "flint"), "d3b0")
+    assert (metadata.generation, metadata.resource_version) == (3, "812")
+    assert metadata.created == datetime(2026, 11, 29, 22, tzinfo=UTC)
+    assert metadata.deletion == datetime(2026, 11, 29, 23, tzinfo=UTC)
+    assert metadata.annotations == {"kindling.dev/replan": "2026-11-29T22:30:00Z"}
+    assert metadata.replan == "2026-11-29T22:30:00Z"
+
+
+def test_a_stored_status_passes_as_it_is() -> None:
+    body = model("flint", "ml", FLINT)
+    body["status"] = {"replicas": 2, "ofANewerVersion": True}
+    found = parse(body)
+    assert isinstance(found, ParsedModel)
+    assert found.status == {"replicas": 2, "ofANewerVersion": True}

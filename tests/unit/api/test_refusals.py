@@ -1,0 +1,63 @@
+"""Every broken rule has its sentence, without an API server."""
+
+import pytest
+from tests.support.manifests import model
+from tests.support.refusals import BAD_NAMES, FLINT, ILL_TYPED, IllTyped, Refusal
+from tests.support.refusals_by_rule import REFUSALS
+
+from kindling_operator.model.conditions import Reason, fit_message
+from kindling_operator.model.parse import Invalid, parse
+
+
+@pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS.keys())
+def test_a_broken_rule_is_one_sentence(refusal: Refusal) -> None:
+    found = parse(model("flint", "ml", refusal.spec))
+    assert isinstance(found, Invalid)
+    assert found.message == refusal.by_parser
+    assert found.message == fit_message(found.message)
+
+
+@pytest.mark.parametrize("case", ILL_TYPED.values(), ids=ILL_TYPED.keys())
+def test_an_ill_typed_field_is_one_sentence(case: IllTyped) -> None:
+    found = parse(model("flint", "ml", case.spec))
+    assert isinstance(found, Invalid)
+    assert found.message == case.by_parser
+
+
+@pytest.mark.parametrize(("name", "sentence"), BAD_NAMES.values(), ids=BAD_NAMES.keys())
+def test_a_name_that_no_service_can_have(name: str, sentence: str) -> None:
+    found = parse(model(name, "ml", FLINT))
+    assert isinstance(found, Invalid)
+    assert found.message == f"metadata.name {name!r}: {sentence}"
+
+
+def test_an_unknown_field_of_a_newer_version() -> None:
+    found = parse(model("flint", "ml", {**FLINT, "replica": 2}))
+    assert isinstance(found, Invalid)
+    assert found.message == "spec: there is no field replica, see `kubectl explain im.spec`"
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        (ILL_TYPED["a model that nobody knows"].spec, Reason.UNKNOWN_MODEL),
+        (ILL_TYPED["a shape that is missing"].spec, Reason.INVALID_ARCHITECTURE),
+        (REFUSALS["heads that do not divide"].spec, Reason.INVALID_ARCHITECTURE),
+        (REFUSALS["custom without an architecture"].spec, Reason.INVALID_SPEC),
+        (REFUSALS["two identities"].spec, Reason.INVALID_SPEC),
+    ],
+)
+def test_the_reason_tells_what_to_look_at(spec: dict[str, object], reason: Reason) -> None:
+    found = parse(model("flint", "ml", spec))
+    assert isinstance(found, Invalid)
+    assert found.reason is reason
+
+
+def test_what_is_invalid_keeps_identity_and_status() -> None:
+    body = model("flint", "ml", {})
+    body["metadata"] |= {"uid": "u", "generation": 4, "resourceVersion": "17"}
+    body["status"] = {"endpoint": "http://flint.ml.svc:8000/v1"}
+    found = parse(body)
+    assert isinstance(found, Invalid)
+    assert (found.key, found.metadata.uid, found.metadata.generation) == (("ml", "flint"), "u", 4)
+    assert found.status == body["status"]
