@@ -1,23 +1,23 @@
 # shellcheck shell=bash
 # Sourced by the scripts of this folder, which set $root to the top of the repository.
 : "${root:?}"
+export CACHE=${KINDLING_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/kindling}
+STARTED=${EPOCHREALTIME/./}
 
-# log MESSAGE... : progress for a person, on stderr (stdout is for results)
-log() { printf 'images: %s\n' "$*" >&2; }
-
-# die STATUS MESSAGE...
-die() {
-  local status=$1
-  shift
-  printf 'images: error: %s\n' "$*" >&2
-  exit "$status"
+# say TEXT... : a line of progress with the time since the start, on stderr (stdout is for results)
+say() {
+  local ms=$(((${EPOCHREALTIME/./} - STARTED) / 1000))
+  printf 'images: %4d.%d s  %s\n' $((ms / 1000)) $((ms % 1000 / 100)) "$*" >&2
 }
 
-# find_uv : path of the uv of the development environment, else of the machine
+# die TEXT... : one sentence that says what is wrong and what to do
+die() {
+  printf 'images: %s\n' "$*" >&2
+  exit 1
+}
+
+# find_uv : path of the uv of the development environment
 find_uv() {
-  if [ -x "$root/.venv/bin/uv" ]; then
-    printf '%s\n' "$root/.venv/bin/uv"
-  else
-    command -v uv || die 69 "uv is not installed: run 'make .venv' first."
-  fi
+  [ -x "$root/.venv/bin/uv" ] || die "$root/.venv/bin/uv is missing: run 'make .venv' first"
+  printf '%s\n' "$root/.venv/bin/uv"
 }
