@@ -5,19 +5,19 @@ from typing import Any
 
 from kindling_operator.apply.names_taken import Child, Taken, conflict, look
 from kindling_operator.apply.needs import needs_apply, stamped
-from kindling_operator.apply.outcome import Outcome
 from kindling_operator.apply.prune import left_over
 from kindling_operator.kube.client import Kube
 from kindling_operator.kube.errors import (
-    ConflictError,
     ForbiddenError,
     InvalidError,
     KubeError,
     NotFoundError,
+    retry_of,
 )
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.names import FIELD_MANAGER, Key
 from kindling_operator.model.objects import ObjectRef
+from kindling_operator.model.outcome import Outcome, Retry
 from kindling_operator.model.plan import Verdict
 from kindling_operator.model.snapshot import Snapshot
 
@@ -42,12 +42,12 @@ async def execute(
     try:
         looked = await look(kube, manifests, key=key, owner_uid=uid, children=children)
     except KubeError as error:
-        return Outcome(retry=error)
+        return Outcome(retry=retry_of(error))
     taken = [each for each in looked if isinstance(each, Taken)]
     if any(not each.leaving for each in taken):
         return Outcome(verdict=conflict(next(each for each in taken if not each.leaving)))
     if taken:
-        return Outcome(retry=ConflictError(f"{taken[0].ref} is about to be removed"))
+        return Outcome(retry=Retry("Leaving", f"{taken[0].ref} is about to be removed", after=0.5))
     wanted = [each for each in looked if isinstance(each, Child)]
     outcome = await _apply_all(kube, wanted, counted)
     if outcome.retry is not None or outcome.verdict is not None:
@@ -96,7 +96,7 @@ async def _prune_all(
     kube: Kube, leave: Sequence[ObjectRef], outcome: Outcome, counted: Counted
 ) -> Outcome:
     pruned: list[ObjectRef] = []
-    retry: KubeError | None = None
+    retry: Retry | None = None
     for ref in leave:
         try:
             await kube.delete(ref)
@@ -106,7 +106,7 @@ async def _prune_all(
             continue
         except KubeError as error:
             counted(ref.kind.kind, error.reason)
-            retry = error
+            retry = retry_of(error)
             break
     return Outcome(outcome.applied, tuple(pruned), outcome.unchanged, retry=retry)
 
@@ -114,7 +114,7 @@ async def _prune_all(
 def _failed(error: KubeError, outcome: Outcome) -> Outcome:
     """A refusal is for the user to read; everything else is for the queue to try again."""
     if not isinstance(error, (InvalidError, ForbiddenError)):
-        return Outcome(outcome.applied, unchanged=outcome.unchanged, retry=error)
+        return Outcome(outcome.applied, unchanged=outcome.unchanged, retry=retry_of(error))
     verdict = Verdict(
         condition=ConditionType.PROGRESSING,
         reason=Reason.APPLY_REFUSED,

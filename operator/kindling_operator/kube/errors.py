@@ -7,6 +7,8 @@ from typing import Final
 import aiohttp
 from kubernetes.aio.dynamic.exceptions import DynamicApiError
 
+from kindling_operator.model.outcome import Retry
+
 MESSAGE_CHARACTERS: Final = 500
 """The API server repeats whole objects in some messages; this much is enough to act on."""
 
@@ -86,6 +88,16 @@ def translate(error: BaseException, *, what: str) -> KubeError:
     if isinstance(error, (aiohttp.ClientError, OSError)):
         return UnavailableError(f"{what}: {error or type(error).__name__}")
     raise error
+
+
+def retry_of(error: KubeError) -> Retry:
+    """When the queue should try again what ended with this error."""
+    message = str(error)
+    if isinstance(error, TooManyRequestsError):
+        return Retry(error.reason, message, after=error.retry_after or 1.0)
+    if isinstance(error, FencedError):
+        return Retry(error.reason, message, counts=False)
+    return Retry(error.reason, message)
 
 
 def _of_answer(error: DynamicApiError, what: str) -> KubeError:

@@ -75,14 +75,14 @@ class Cache:
         for store in self._indices.get(watched.id, {}).values():
             yield from (entry for entry in store if entry.uid not in self._gone)
 
-    def keys(self) -> tuple[Key, ...]:
+    def model_keys(self) -> tuple[Key, ...]:
         """Every InferenceModel."""
         self._refresh()
         return tuple(self._models)
 
-    def keys_of_namespace(self, namespace: str) -> tuple[Key, ...]:
+    def model_keys_of(self, namespace: str) -> tuple[Key, ...]:
         """The InferenceModels of one namespace."""
-        return tuple(key for key in self.keys() if key.namespace == namespace)
+        return tuple(key for key in self.model_keys() if key.namespace == namespace)
 
     def snapshot(self, *, now: datetime) -> Snapshot:
         """Everything that a decision may look at, as it is now."""

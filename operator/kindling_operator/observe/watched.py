@@ -75,6 +75,16 @@ class Watched:
             view=view,
         )
 
+    def wakes(self, body: Body) -> frozenset[Key]:
+        """The models that an event of this object concerns: by label and by owner.
+
+        A child whose label was changed by hand still wakes the model that owns it.
+        """
+        found = {self.key(body)}
+        if self.kind in CHILD_KINDS:
+            found.add(child(body, self.kind).owner)
+        return frozenset(key for key in found if key is not None)
+
 
 def own_key(body: Body) -> Key:
     """Namespace and name of the object itself."""

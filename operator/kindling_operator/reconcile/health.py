@@ -22,7 +22,7 @@ class Health:
         self._lease_version = ""
         self._owed_since: float | None = None
         self._known_at = clock()
-        self._stale = ""
+        self._stale: dict[str, str] = {}
 
     def beat(self, task: str) -> None:
         """The task has come round."""
@@ -55,14 +55,15 @@ class Health:
         """
         return 0.0 if self._owed_since is None else self._known_at - self._owed_since
 
-    def audited(self, problem: str) -> None:
-        """The audit's result: "" if the indexes agree with the API server, else a sentence."""
-        self._stale = problem
+    def audited(self, kind: str, problem: str) -> None:
+        """The audit of one kind: "" if the index agrees with the API server, else a sentence."""
+        self._stale[kind] = problem
 
     def problem(self) -> str:
         """One sentence that says why the process should be started again, or ""."""
-        if self._stale:
-            return self._stale
+        stale = next(filter(None, self._stale.values()), "")
+        if stale:
+            return stale
         if self.watch_lag > WATCH_SECONDS:
             return (
                 f"the watch has not shown a change of the Lease for {self.watch_lag:.0f} s"

@@ -46,7 +46,8 @@ class Elector:
     """Takes and keeps the Lease, and opens and closes the fence. `run` in a task, then `release`.
 
     `leading` is set while this process leads. `known` is called with the Lease's resource version
-    after each successful look at it: the watch must show the same soon.
+    after each successful look at it: the watch must show the same soon. `led` is called with
+    whether this process leads, whenever that changes.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Elector:
         identity: str,
         timing: LeaseTiming,
         known: Callable[[str], None],
+        led: Callable[[bool], None],
         beat: Callable[[], None],
         clock: Clock = boottime,
     ) -> None:
@@ -70,6 +72,7 @@ class Elector:
         self._identity = identity
         self._timing = timing
         self._known = known
+        self._led = led
         self._beat = beat
         self._clock = clock
         self._lease: Body | None = None
@@ -159,10 +162,12 @@ class Elector:
         if self._fence.open and not self.leading.is_set():
             logger.info("leading", extra={"identity": self._identity})
             self.leading.set()
+            self._led(True)
         elif not self._fence.open and self.leading.is_set():
             logger.warning("not leading any more", extra={"identity": self._identity})
             self.leading.clear()
             self._lease = None
+            self._led(False)
 
     def _first(self) -> Body:
         metadata = {"namespace": self._namespace, "name": self._name}
@@ -173,7 +178,7 @@ class Elector:
         """The Lease as it should be; its resourceVersion makes the API server refuse a late one."""
         now = datetime.now(UTC).strftime(_MICROTIME)
         old: dict[str, Any] = lease.get("spec") or {}
-        kept = old.get("holderIdentity") == holder
+        kept = holder in {"", old.get("holderIdentity")}
         spec = {
             "holderIdentity": holder,
             # Whole seconds in the API, and never less than the leader itself counts on.

@@ -16,7 +16,7 @@ class Backoff:
     back together.
     """
 
-    first: float = 0.5
+    first: float = 0.1
     cap: float = 300.0
     jitter: float = 0.5
 

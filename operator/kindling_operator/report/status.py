@@ -17,7 +17,7 @@ from kindling_operator.model.names import (
 )
 from kindling_operator.model.outcome import Outcome
 from kindling_operator.model.parse import Invalid, ParsedModel
-from kindling_operator.model.plan import Decision, Revision, Verdict
+from kindling_operator.model.plan import Decision, GpuPlan, Revision, Verdict
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.model.status import (
     MAX_REJECTED,
@@ -96,14 +96,7 @@ def _plan(key: Key, revision: Revision, better: Verdict | None) -> PlanStatus:
         replan=revision.replan,
         summary=plan.summary,
         checkpoint=plan.checkpoint,
-        gpu=GpuStatus(
-            product=plan.gpu.product,
-            architecture=plan.gpu.architecture,
-            per_replica=plan.gpu.count * plan.gpu.nodes,
-            nodes_per_replica=plan.gpu.nodes,
-        )
-        if plan.gpu is not None
-        else None,
+        gpu=_gpu(plan.gpu) if plan.gpu is not None else None,
         parallelism=plan.parallelism,
         context_length=plan.context_length,
         kv_cache=KVCacheStatus(
@@ -119,4 +112,13 @@ def _plan(key: Key, revision: Revision, better: Verdict | None) -> PlanStatus:
         better=BetterPlan(reason=better.reason.value, message=better.message)
         if better is not None
         else None,
+    )
+
+
+def _gpu(gpu: GpuPlan) -> GpuStatus:
+    return GpuStatus(
+        product=gpu.product,
+        architecture=gpu.architecture,
+        per_replica=gpu.count * gpu.nodes,
+        nodes_per_replica=gpu.nodes,
     )

@@ -1,10 +1,22 @@
-"""What came of applying: data for the report."""
+"""What came of applying a decision: data for the report and for the queue."""
 
 from dataclasses import dataclass
 
-from kindling_operator.kube.errors import KubeError
 from kindling_operator.model.objects import ObjectRef
 from kindling_operator.model.plan import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Something that another try may mend. `after` is the least time in seconds until then.
+
+    `counts` is False where nothing failed: another process may lead now, and does the work.
+    """
+
+    reason: str
+    message: str
+    after: float = 0.0
+    counts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,15 +24,14 @@ class Outcome:
     """`applied` carries the resource versions that the API server returned.
 
     `verdict` is for the user: a taken name, an object that the cluster refuses. `retry` is for the
-    queue: something that another try may mend; then the pass ended early and status is not
-    computed from it.
+    queue; with it the pass ended early, and status is not computed from it.
     """
 
     applied: tuple[ObjectRef, ...] = ()
     pruned: tuple[ObjectRef, ...] = ()
     unchanged: int = 0
     verdict: Verdict | None = None
-    retry: KubeError | None = None
+    retry: Retry | None = None
 
     @property
     def writes(self) -> int:

@@ -1,0 +1,170 @@
+"""The process from its first line to its exit code."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Iterable
+from typing import Any, Final
+
+import kopf
+from kubernetes.aio.config import ConfigException
+
+from kindling_operator import catalog, handlers
+from kindling_operator.kube.client import Kube
+from kindling_operator.kube.credentials import configuration
+from kindling_operator.kube.errors import KubeError, NotFoundError
+from kindling_operator.kube.fence import Fence
+from kindling_operator.model.snapshot import Environment
+from kindling_operator.observe.watched import MODELS, WATCHED
+from kindling_operator.plan import plan
+from kindling_operator.reconcile.process import Process
+from kindling_operator.render import render
+from kindling_operator.report.metrics import Metrics
+from kindling_operator.settings import Settings, SettingsError, configure_kopf
+
+logger = logging.getLogger(__name__)
+
+EXIT_CLEAN: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 64
+"""EX_USAGE of sysexits.h: a setting is wrong, and starting again will not help."""
+
+
+class StartError(Exception):
+    """The cluster is not ready for the operator; the text is one sentence."""
+
+
+def main() -> int:
+    """Run until a signal; the exit code."""
+    try:
+        settings = Settings.from_environment()
+    except SettingsError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_USAGE
+    _configure_logging(settings)
+    try:
+        return asyncio.run(_run(settings))
+    except (StartError, ConfigException) as error:
+        logger.error("%s", error)
+        return EXIT_FAILED
+
+
+async def _run(settings: Settings) -> int:
+    metrics = Metrics()
+    fence = Fence(
+        lease_seconds=settings.lease_duration, renew_seconds=settings.lease_renew_deadline
+    )
+    async with (
+        Kube(await configuration(), fence=fence, counted=metrics.count_request) as kube,
+        Kube(
+            await configuration(),
+            counted=metrics.count_request,
+            call_seconds=settings.lease_renew_deadline / 2,
+        ) as lease_kube,
+    ):
+        minor = await _check_access(kube, settings)
+        metrics.serve(settings.metrics_port)
+        process = Process(
+            settings.tuning(),
+            _environment(settings),
+            metrics,
+            kube=kube,
+            lease_kube=lease_kube,
+            fence=fence,
+            plan=plan,
+            render=render,
+        )
+        return await _supervise(process, settings, minor)
+
+
+async def _supervise(process: Process, settings: Settings, minor: int) -> int:
+    """Run kopf and our tasks side by side; the first that ends, ends all, in order."""
+    stop, asked, ready = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    tasks = process.start()
+    watching = asyncio.create_task(_watch(process, settings, minor, stop=stop, ready=ready))
+    # kopf installs its own handlers while it starts; ours must come after.
+    signals = asyncio.create_task(_take_signals(asked, ready))
+    ended = [*tasks, watching, asyncio.create_task(asked.wait())]
+    await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
+    failed = [task for task in (*tasks, watching) if task.done()]
+    for task in failed:
+        error = None if task.cancelled() else task.exception()
+        logger.error("%s has ended: the process ends too", task.get_name(), exc_info=error)
+    await process.stop()
+    stop.set()
+    signals.cancel()
+    await asyncio.wait([watching], timeout=30)
+    clean = asked.is_set() and not failed
+    logger.info("ended", extra={"clean": clean})
+    return EXIT_CLEAN if clean else EXIT_FAILED
+
+
+async def _watch(
+    process: Process, settings: Settings, minor: int, *, stop: asyncio.Event, ready: asyncio.Event
+) -> None:
+    knobs = kopf.OperatorSettings()
+    configure_kopf(knobs, settings, server_minor=minor)
+    health = f"http://0.0.0.0:{settings.health_port}/healthz" if settings.health_port else None
+    await kopf.operator(
+        registry=handlers.register(process, login=_login),
+        settings=knobs,
+        clusterwide=not settings.namespaces,
+        namespaces=settings.namespaces,
+        liveness_endpoint=health,
+        stop_flag=stop,
+        ready_flag=ready,
+    )
+
+
+async def _take_signals(asked: asyncio.Event, ready: asyncio.Event) -> None:
+    await ready.wait()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, asked.set)
+
+
+def _login(**kwargs: Any) -> Any:
+    """kopf's own credentials: an explicit KUBECONFIG, else the service account's present token."""
+    return kopf.login_with_kubeconfig(**kwargs) or kopf.login_with_service_account(**kwargs)
+
+
+async def _check_access(kube: Kube, settings: Settings) -> int:
+    """Ask for one object of each watched kind: kopf would wait for ever for a kind it cannot list.
+
+    Returns the API server's minor version; raises StartError that names what is missing.
+    """
+    namespaces: Iterable[str] = settings.namespaces or ("",)
+    try:
+        minor = await kube.server_minor()
+        for watched in WATCHED:
+            for namespace in namespaces:
+                async for _ in kube.list(watched.kind, namespace=namespace, limit=1):
+                    break
+    except NotFoundError as error:
+        raise StartError(
+            f"the cluster has no {MODELS.kind.plural}.{MODELS.kind.group} ({error}): install the"
+            " CRD that comes with the chart"
+        ) from error
+    except KubeError as error:
+        raise StartError(f"the cluster cannot be watched: {error}") from error
+    return minor
+
+
+def _environment(settings: Settings) -> Environment:
+    return Environment(
+        cuda_image=settings.cuda_image,
+        cpu_image=settings.cpu_image,
+        catalog=catalog.load_all(),
+        image_pull_policy=settings.image_pull_policy,
+        image_pull_secrets=settings.image_pull_secrets,
+        name_foreign_holders=settings.name_foreign_holders,
+        development_store=settings.development_store,
+    )
+
+
+def _configure_logging(settings: Settings) -> None:
+    kopf.configure(log_format=kopf.LogFormat.JSON, log_refkey="object")
+    logging.getLogger().setLevel(settings.log_level)
+    # One line per handler call and per probe is noise.
+    for name in ("kopf.objects", "kopf.activities", "aiohttp.access"):
+        logging.getLogger(name).setLevel(logging.WARNING)

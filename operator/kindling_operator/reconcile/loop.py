@@ -1,0 +1,163 @@
+"""The story of one pass over one model."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import uuid4
+
+from kindling_operator.apply.executor import execute
+from kindling_operator.kube.client import Kube
+from kindling_operator.kube.errors import KubeError, NotFoundError, retry_of
+from kindling_operator.kube.fence import Clock, boottime
+from kindling_operator.model.names import Key
+from kindling_operator.model.objects import ObjectRef
+from kindling_operator.model.outcome import Outcome, Retry
+from kindling_operator.model.plan import Decision
+from kindling_operator.model.snapshot import Snapshot
+from kindling_operator.observe.cache import Cache
+from kindling_operator.reconcile.expect import LOOK_AGAIN_SECONDS, Expectations
+from kindling_operator.reconcile.wake import seconds_to_deadline
+from kindling_operator.report import writer
+from kindling_operator.report.events import Recorder, transitions
+from kindling_operator.report.metrics import Metrics
+from kindling_operator.report.status import status
+
+logger = logging.getLogger(__name__)
+
+REFUSED_AGAIN_SECONDS = 30.0
+"""A quota or an admission policy tells nobody when it changes."""
+
+Plan = Callable[[Snapshot, Key], Decision]
+Render = Callable[[Snapshot, Decision], Sequence[Mapping[str, Any]]]
+
+
+class Ended(StrEnum):
+    """How a pass ended; label of a metric."""
+
+    UNCHANGED = "unchanged"
+    CHANGED = "changed"
+    WAITING = "waiting"
+    GONE = "gone"
+    RETRY = "retry"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a pass ended; `again` in seconds, None if only an event should start the next one."""
+
+    ended: Ended
+    again: float | None = None
+    retry: Retry | None = None
+
+
+class Reconciler:
+    """Runs the stages for one model at a time; several passes over different models may overlap."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        cache: Cache,
+        recorder: Recorder,
+        metrics: Metrics,
+        *,
+        plan: Plan,
+        render: Render,
+        now: Callable[[], datetime],
+        clock: Clock = boottime,
+    ) -> None:
+        self._kube = kube
+        self._cache = cache
+        self._recorder = recorder
+        self._metrics = metrics
+        self._plan = plan
+        self._render = render
+        self._now = now
+        self._clock = clock
+        self._expectations = Expectations()
+
+    async def reconcile(self, key: Key) -> Result:
+        """Make the cluster be what the model asks for, one step. Raises nothing of the API's."""
+        # 1. Look: one frozen snapshot, which must show what the last pass wrote.
+        snapshot = self._cache.snapshot(now=self._now())
+        if not snapshot.synced or not self._expectations.met(key, snapshot, now=self._clock()):
+            return Result(Ended.WAITING, again=LOOK_AGAIN_SECONDS)
+        model = snapshot.models.get(key)
+        if model is None or model.metadata.deletion is not None:
+            return Result(Ended.GONE)
+        # 2. Decide, from the snapshot alone.
+        with self._stage("plan"):
+            decision = self._plan(snapshot, key)
+        # 3. Render the decision.
+        with self._stage("render"):
+            manifests = self._render(snapshot, decision)
+        # 4. Apply what differs, delete what is left over.
+        with self._stage("apply"):
+            outcome = await execute(
+                self._kube, snapshot, key, manifests, counted=self._metrics.count_apply
+            )
+        written = list(outcome.applied)
+        # 5. Report, unless the pass could not be finished.
+        if outcome.retry is None:
+            with self._stage("report"):
+                outcome, reported = await self._report(snapshot, decision, outcome)
+            written += reported
+        # 6. Remember what was written, and say when to look again.
+        self._expectations.expect(key, written, now=self._clock())
+        self._tell(key, model.metadata.generation, decision, outcome)
+        return _result(snapshot, decision, outcome, changed=bool(written or outcome.pruned))
+
+    async def _report(
+        self, snapshot: Snapshot, decision: Decision, outcome: Outcome
+    ) -> tuple[Outcome, list[ObjectRef]]:
+        """Write status if it differs, then tell what has changed."""
+        model = snapshot.models[decision.key]
+        new = status(snapshot, decision, outcome)
+        wire = new.to_wire()
+        if not writer.differs(model, wire):
+            return outcome, []
+        try:
+            written = await writer.write(self._kube, model, wire)
+        except NotFoundError:
+            return outcome, []
+        except KubeError as error:
+            return Outcome(outcome.applied, outcome.pruned, retry=retry_of(error)), []
+        await self._recorder.tell(transitions(snapshot, decision, new), model, now=snapshot.now)
+        return outcome, [written]
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        with self._metrics.stage_seconds.labels(name).time():
+            yield
+
+    def _tell(self, key: Key, generation: int, decision: Decision, outcome: Outcome) -> None:
+        """One line when something changed; the rest is for debugging."""
+        level = logging.INFO if outcome.writes else logging.DEBUG
+        if outcome.retry is not None:
+            level = logging.WARNING if outcome.retry.counts else logging.DEBUG
+        if not logger.isEnabledFor(level):
+            return
+        logger.log(
+            level,
+            "reconciled" if outcome.retry is None else outcome.retry.message,
+            extra={
+                "key": str(key),
+                "generation": generation,
+                "reconcile_id": uuid4().hex[:8],
+                "revision": decision.current.hash if decision.current is not None else "",
+                "applied": [str(ref) for ref in outcome.applied],
+                "pruned": [str(ref) for ref in outcome.pruned],
+            },
+        )
+
+
+def _result(snapshot: Snapshot, decision: Decision, outcome: Outcome, *, changed: bool) -> Result:
+    if outcome.retry is not None:
+        return Result(Ended.RETRY, retry=outcome.retry)
+    ended = Ended.CHANGED if changed else Ended.UNCHANGED
+    if outcome.verdict is not None:
+        return Result(ended, again=REFUSED_AGAIN_SECONDS)
+    return Result(ended, again=seconds_to_deadline(snapshot, decision))

@@ -1,0 +1,172 @@
+"""The operator process: every background task, and what kopf's handlers call."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from kindling_operator.kube.client import Kube
+from kindling_operator.kube.fence import Fence
+from kindling_operator.model.names import Key
+from kindling_operator.model.snapshot import Environment
+from kindling_operator.observe.audit import Auditor
+from kindling_operator.observe.cache import Cache, Index
+from kindling_operator.observe.fields import Body, text
+from kindling_operator.observe.watched import CLAIMS, MODELS, NODES, PODS, PRIORITIES, Watched
+from kindling_operator.reconcile.health import Health
+from kindling_operator.reconcile.lease import Elector, LeaseTiming
+from kindling_operator.reconcile.loop import Plan, Reconciler, Render
+from kindling_operator.reconcile.queue import Queue
+from kindling_operator.reconcile.watchdog import WorldWatch, audit, measure_lag
+from kindling_operator.reconcile.workers import work
+from kindling_operator.report.events import Recorder
+from kindling_operator.report.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+STOP_SECONDS = 10.0
+"""How long passes in work may take to end before they are cancelled."""
+
+_CONCERN_ALL = frozenset(watched.id for watched in (MODELS, NODES, PODS, CLAIMS, PRIORITIES))
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Numbers of the process; durations in seconds.
+
+    `namespaces`: those that are watched, none is all. `grace`: how long index and API server may
+    differ.
+    """
+
+    identity: str
+    namespace: str
+    lease_name: str = "kindling-operator"
+    lease: LeaseTiming = field(default_factory=LeaseTiming)
+    workers: int = 4
+    audit_interval: float = 60.0
+    resync_interval: float = 600.0
+    grace: float = 30.0
+    namespaces: tuple[str, ...] = ()
+
+
+class Process:
+    """Built before kopf runs, so that kopf leaves its tasks alone; stopped before kopf ends."""
+
+    def __init__(
+        self,
+        tuning: Tuning,
+        environment: Environment,
+        metrics: Metrics,
+        *,
+        kube: Kube,
+        lease_kube: Kube,
+        fence: Fence,
+        plan: Plan,
+        render: Render,
+    ) -> None:
+        """`kube` writes through `fence`; `lease_kube` does not, for the Lease itself."""
+        self._tuning = tuning
+        self._metrics = metrics
+        self._kube = kube
+        self.health = Health()
+        self.queue: Queue[Key] = Queue()
+        self.cache = Cache(environment)
+        self._world = WorldWatch(self.cache, self.queue)
+        self.elector = Elector(
+            lease_kube,
+            fence,
+            namespace=tuning.namespace,
+            name=tuning.lease_name,
+            identity=tuning.identity,
+            timing=tuning.lease,
+            known=self.health.lease_known,
+            led=self._led,
+            beat=self.health.beater("elector"),
+        )
+        self._reconciler = Reconciler(
+            kube,
+            self.cache,
+            Recorder(kube, instance=tuning.identity),
+            metrics,
+            plan=plan,
+            render=render,
+            now=lambda: datetime.now(UTC),
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> list[asyncio.Task[None]]:
+        """Start the tasks; any of them that ends by itself must end the process."""
+        tuning, health, metrics = self._tuning, self.health, self._metrics
+        auditor = Auditor(self._kube, self.cache, namespaces=tuning.namespaces, grace=tuning.grace)
+        coroutines = {
+            "elector": self.elector.run(),
+            "world": self._world.run(health.beater("world")),
+            "lag": measure_lag(health, metrics),
+            "audit": audit(
+                auditor,
+                self.cache,
+                self.queue,
+                health=health,
+                metrics=metrics,
+                interval=tuning.audit_interval,
+                resync=tuning.resync_interval,
+            ),
+        }
+        coroutines |= {f"worker-{n}": self._worker(f"worker-{n}") for n in range(tuning.workers)}
+        self._tasks = [asyncio.create_task(c, name=name) for name, c in coroutines.items()]
+        return self._tasks
+
+    async def stop(self) -> None:
+        """End the passes, then give the Lease up, so that another process can go on at once."""
+        self.elector.leading.clear()
+        elector = next((task for task in self._tasks if task.get_name() == "elector"), None)
+        others = [task for task in self._tasks if task is not elector]
+        await _end(others)
+        if elector is not None:
+            await _end([elector])
+            await self.elector.release()
+
+    def attach(self, indices: Mapping[str, Index]) -> None:
+        """kopf's indexes, by the ids of `observe.watched`."""
+        self.cache.attach(indices)
+
+    def event(self, watched: Watched, body: Body) -> None:
+        """The watch delivered an object, and the index has it; or it is gone."""
+        self._metrics.last_event.labels(watched.id).set(time.time())
+        self.cache.touch(watched)
+        for key in watched.wakes(body):
+            self.queue.add(key)
+        if watched.id in _CONCERN_ALL:
+            self._world.touch()
+
+    def lease_event(self, body: Body) -> None:
+        """The watch delivered our Lease."""
+        self._metrics.last_event.labels("leases").set(time.time())
+        self.health.lease_seen(text(body, "metadata", "resourceVersion"))
+
+    async def _worker(self, name: str) -> None:
+        beat: Callable[[], None] = self.health.beater(name)
+        await work(
+            self.queue,
+            self._reconciler,
+            leading=self.elector.leading,
+            metrics=self._metrics,
+            beat=beat,
+        )
+
+    def _led(self, leads: bool) -> None:
+        """A new leader looks at everything: what the old one left undone is not in any event."""
+        self._metrics.leading.set(int(leads))
+        if leads:
+            for key in self.cache.model_keys():
+                self.queue.add(key)
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait for their end; a task that failed has been told of already."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=STOP_SECONDS)

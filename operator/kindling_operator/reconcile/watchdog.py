@@ -1,0 +1,125 @@
+"""The background rounds: what concerns all models, the audit of the indexes, the loop's own lag."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from kindling_operator.kube.errors import KubeError
+from kindling_operator.kube.fence import Clock, boottime
+from kindling_operator.model.names import Key
+from kindling_operator.model.objects import ClaimView
+from kindling_operator.observe.audit import Auditor, Findings
+from kindling_operator.observe.cache import Cache, World
+from kindling_operator.observe.watched import MODELS, WATCHED
+from kindling_operator.reconcile.health import Health
+from kindling_operator.reconcile.queue import Queue
+from kindling_operator.report.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+DEBOUNCE_SECONDS = 1.0
+"""A node that comes or goes makes a storm of events; one look after it is enough."""
+LAG_SECONDS = 1.0
+FULL_AUDIT_ROUNDS = 5
+"""Every audit looks at the models; every so many also at all other kinds."""
+
+
+class WorldWatch:
+    """Wakes models when something changed that is not theirs: nodes, other pods, claims."""
+
+    def __init__(self, cache: Cache, queue: Queue[Key]) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._dirty = asyncio.Event()
+        self._world: World | None = None
+        self._claims: frozenset[ClaimView] = frozenset()
+
+    def touch(self) -> None:
+        """Something may have changed."""
+        self._dirty.set()
+
+    async def run(self, beat: Callable[[], None]) -> None:
+        """Compare and wake until cancelled."""
+        while True:
+            beat()
+            try:
+                async with asyncio.timeout(30):
+                    await self._dirty.wait()
+            except TimeoutError:
+                continue
+            await asyncio.sleep(DEBOUNCE_SECONDS)
+            self._dirty.clear()
+            self.wake()
+
+    def wake(self) -> None:
+        """Enqueue the models that a change since the last call concerns."""
+        world, claims = self._cache.world(), frozenset(self._cache.claims())
+        if world != self._world:
+            self._add(self._cache.model_keys())
+        else:
+            for namespace in {claim.namespace for claim in claims ^ self._claims}:
+                self._add(self._cache.model_keys_of(namespace))
+        self._world, self._claims = world, claims
+
+    def _add(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self._queue.add(key)
+
+
+async def audit(
+    auditor: Auditor,
+    cache: Cache,
+    queue: Queue[Key],
+    *,
+    health: Health,
+    metrics: Metrics,
+    interval: float,
+    resync: float,
+    clock: Clock = boottime,
+) -> None:
+    """Compare indexes and API server, and enqueue every model now and then, until cancelled."""
+    beat = health.beater("audit")
+    rounds, resynced = 0, clock()
+    while True:
+        await asyncio.sleep(interval)
+        beat()
+        rounds += 1
+        for watched in WATCHED if rounds % FULL_AUDIT_ROUNDS == 0 else (MODELS,):
+            try:
+                findings, concerned = await auditor.look(watched, now=clock())
+            except KubeError as error:
+                logger.warning("the index of %s was not audited: %s", watched.id, error)
+                continue
+            cache.forget(findings.gone)
+            for key in concerned:
+                queue.add(key)
+            health.audited(watched.id, _problem(watched.id, findings))
+            stale = len(findings.missed) + len(findings.outdated)
+            metrics.stale_objects.labels(watched.id).set(stale)
+        if clock() - resynced >= resync:
+            resynced = clock()
+            for key in cache.model_keys():
+                queue.add(key)
+
+
+def _problem(kind: str, findings: Findings) -> str:
+    if findings.gone:
+        logger.warning("%d %s were deleted and no watch said so", len(findings.gone), kind)
+    lost = len(findings.missed) + len(findings.outdated)
+    if not lost:
+        return ""
+    sentence = f"the watch of {kind} has missed {lost} objects; a restart lists them again"
+    logger.error(sentence)
+    return sentence
+
+
+async def measure_lag(health: Health, metrics: Metrics) -> None:
+    """How late a sleeper wakes is how long something held the loop."""
+    beat = health.beater("loop")
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + LAG_SECONDS
+        await asyncio.sleep(LAG_SECONDS)
+        metrics.loop_lag.set(loop.time() - due)
+        metrics.lease_watch_lag.set(health.watch_lag)
+        beat()

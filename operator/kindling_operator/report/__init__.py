@@ -1,0 +1,1 @@
+"""What people and machines read back: status, events, metrics. One writer, and only on change."""

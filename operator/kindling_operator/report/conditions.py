@@ -1,0 +1,185 @@
+"""Every condition of one model, from the snapshot, the decision and what came of applying it. Pure.
+
+A verdict of the planner stands; where it gave none, the condition follows from the pods.
+"""
+
+from dataclasses import dataclass
+
+from kindling_operator.model.conditions import ConditionType as C
+from kindling_operator.model.conditions import Reason
+from kindling_operator.model.names import DEPLOYMENT, Key
+from kindling_operator.model.names import revision_object_name as object_name
+from kindling_operator.model.objects import ChildView
+from kindling_operator.model.outcome import Outcome
+from kindling_operator.model.parse import ParsedModel
+from kindling_operator.model.plan import Decision, RolloutState, Verdict
+from kindling_operator.model.snapshot import Snapshot
+from kindling_operator.report import failures, progress, scheduling
+from kindling_operator.report.replicas import Replicas, classify
+
+# A failure that waits for a person, even while an older revision serves.
+_PENDING_FAILURES = frozenset(
+    {Reason.ROLLED_BACK, Reason.HELD, Reason.DEADLINE_EXCEEDED, Reason.APPLY_REFUSED}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the conditions of one model are computed from."""
+
+    snapshot: Snapshot
+    decision: Decision
+    outcome: Outcome
+    replicas: Replicas
+    deployments: tuple[ChildView, ...]
+
+    @property
+    def key(self) -> Key:
+        return self.decision.key
+
+    @property
+    def running(self) -> bool:
+        """Whether something of this model exists, so that the other conditions have a subject."""
+        return bool(self.decision.targets)
+
+
+def facts(snapshot: Snapshot, decision: Decision, outcome: Outcome) -> Facts:
+    """The facts of one model."""
+    children = snapshot.children.get(decision.key, ())
+    deployments = tuple(child for child in children if child.ref.kind == DEPLOYMENT)
+    return Facts(snapshot, decision, outcome, classify(snapshot, decision.key), deployments)
+
+
+def verdicts(known: Facts, endpoint: str) -> tuple[Verdict, ...]:
+    """One verdict per condition, in the order of ConditionType."""
+    found = {
+        C.ACCEPTED: _accepted(known),
+        C.SCHEDULED: _given(known, C.SCHEDULED) or _scheduled(known),
+        C.IDENTITY_READY: _given(known, C.IDENTITY_READY) or _store(known, C.IDENTITY_READY),
+        C.CACHE_READY: _given(known, C.CACHE_READY) or _store(known, C.CACHE_READY),
+        C.PROGRESSING: _given(known, C.PROGRESSING) or _progressing(known),
+        C.AVAILABLE: _given(known, C.AVAILABLE) or _available(known, endpoint),
+        C.SCALING_ACTIVE: _given(known, C.SCALING_ACTIVE) or _scaling(known),
+        C.PLAN_CURRENT: _plan_current(known),
+    }
+    return (*found.values(), _ready(found))
+
+
+def _given(known: Facts, condition: C) -> Verdict | None:
+    """What applying or planning has said about a condition."""
+    outcome = known.outcome.verdict
+    if outcome is not None and outcome.condition is condition:
+        return outcome
+    return known.decision.verdict(condition)
+
+
+def _accepted(known: Facts) -> Verdict:
+    given = _given(known, C.ACCEPTED)
+    if given is not None:
+        return given
+    current = known.decision.current
+    summary = current.plan.summary if current is not None else "The spec can be planned."
+    return Verdict(C.ACCEPTED, Reason.SPEC_ACCEPTED, summary)
+
+
+def _not_accepted(condition: C) -> Verdict:
+    return Verdict(
+        condition,
+        Reason.NOT_ACCEPTED,
+        "Nothing is created before the spec is accepted: see the condition Accepted.",
+    )
+
+
+def _scheduled(known: Facts) -> Verdict:
+    if not known.running:
+        return _not_accepted(C.SCHEDULED)
+    return scheduling.scheduled(
+        known.replicas,
+        known.deployments,
+        wanted=known.decision.desired_replicas,
+        revision=known.decision.current,
+    )
+
+
+def _store(known: Facts, condition: C) -> Verdict:
+    if not known.running:
+        return _not_accepted(condition)
+    return Verdict(condition, Reason.NOT_CONFIGURED, "No object store is configured.")
+
+
+def _progressing(known: Facts) -> Verdict:
+    if not known.running:
+        return _not_accepted(C.PROGRESSING)
+    return progress.progressing(known.decision, known.replicas, known.deployments)
+
+
+def _available(known: Facts, endpoint: str) -> Verdict:
+    if not known.running:
+        return _not_accepted(C.AVAILABLE)
+    wanted, serving = known.decision.desired_replicas, progress.behind_endpoint(known.replicas)
+    if serving:
+        return Verdict(
+            C.AVAILABLE,
+            Reason.SERVING,
+            f"{serving} of {max(wanted, serving)} replicas generate tokens at {endpoint}.",
+        )
+    if wanted == 0:
+        return Verdict(
+            C.AVAILABLE,
+            Reason.SCALED_TO_ZERO,
+            "There is no replica because spec.replicas is 0: raise it to serve.",
+        )
+    failing = failures.failure(known.replicas, known.decision.current)
+    return failing or Verdict(
+        C.AVAILABLE, Reason.NO_READY_REPLICA, f"0 of {wanted} replicas have generated a token yet."
+    )
+
+
+def _scaling(known: Facts) -> Verdict:
+    model = known.snapshot.models[known.key]
+    if not isinstance(model, ParsedModel) or not known.running:
+        return _not_accepted(C.SCALING_ACTIVE)
+    return Verdict(
+        C.SCALING_ACTIVE, Reason.DISABLED, "spec.scaling is not set, so spec.replicas is kept."
+    )
+
+
+def _plan_current(known: Facts) -> Verdict:
+    decision = known.decision
+    if decision.better is not None:
+        return decision.better
+    if not known.running or decision.current is None:
+        return _not_accepted(C.PLAN_CURRENT)
+    if not progress.behind_endpoint(known.replicas):
+        return Verdict(
+            C.PLAN_CURRENT, Reason.NOT_MEASURED, "No replica has reported its numbers yet."
+        )
+    name = object_name(decision.key.name, decision.current.hash)
+    return Verdict(
+        C.PLAN_CURRENT,
+        Reason.CURRENT,
+        f"All replicas run the plan {name}, and no better one is known."
+        if decision.state is RolloutState.STEADY and len(decision.targets) == 1
+        else f"Replicas change to the plan {name}.",
+    )
+
+
+def _ready(found: dict[C, Verdict]) -> Verdict:
+    """Accepted, available and no failure pending; else the reason that helps most."""
+    cause = _most_useful(found)
+    return Verdict(C.READY, cause.reason, cause.message)
+
+
+def _most_useful(found: dict[C, Verdict]) -> Verdict:
+    accepted, available, progressing = found[C.ACCEPTED], found[C.AVAILABLE], found[C.PROGRESSING]
+    if not accepted.holds:
+        return accepted
+    if progressing.reason in _PENDING_FAILURES:
+        return progressing
+    if available.holds:
+        return available
+    if not found[C.SCHEDULED].holds and available.reason is Reason.NO_READY_REPLICA:
+        return found[C.SCHEDULED]
+    if progressing.holds and available.reason is Reason.NO_READY_REPLICA:
+        return progressing
+    return available

@@ -1,0 +1,207 @@
+"""Events: transitions between two statuses, told once. The constructors are pure."""
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from kindling_operator.kube.client import Kube
+from kindling_operator.kube.errors import ConflictError, KubeError
+from kindling_operator.kube.kinds import EVENT, MODEL
+from kindling_operator.model.conditions import (
+    Condition,
+    ConditionStatus,
+    ConditionType,
+    Reason,
+    fit_message,
+    rfc3339,
+)
+from kindling_operator.model.names import DEPLOYMENT, GROUP, revision_object_name
+from kindling_operator.model.parse import Invalid, ParsedModel
+from kindling_operator.model.plan import Decision
+from kindling_operator.model.snapshot import Snapshot
+from kindling_operator.model.status import InferenceModelStatus
+
+logger = logging.getLogger(__name__)
+
+REPORTING_CONTROLLER: Final = f"{GROUP}/operator"
+FOLD_SECONDS: Final = 600
+"""The same event of the same object is told once in this time, also across restarts."""
+
+_NORMAL, _WARNING = "Normal", "Warning"
+_REPLICA_FAILURES: Final = frozenset(
+    {
+        Reason.WEIGHTS_INCOMPLETE.value,
+        Reason.PREFLIGHT_FAILED.value,
+        Reason.CONTRACT_MISMATCH.value,
+        Reason.CONTAINER_NOT_STARTED.value,
+        Reason.ENGINE_FAILED.value,
+        Reason.OUT_OF_MEMORY.value,
+        Reason.START_DEADLINE_EXCEEDED.value,
+        Reason.ENGINE_STALLED.value,
+        Reason.IMAGE_NOT_PULLABLE.value,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened: `reason` is its name, `action` what the operator was doing."""
+
+    type: str
+    reason: str
+    action: str
+    note: str
+
+
+def transitions(
+    snapshot: Snapshot, decision: Decision, new: InferenceModelStatus
+) -> tuple[Event, ...]:
+    """What happened between the stored status and the new one, in the order of telling."""
+    model = snapshot.models[decision.key]
+    old = _stored(model)
+    before = {condition.type: condition for condition in old.conditions}
+    after = {condition.type: condition for condition in new.conditions}
+    found = (
+        _refused(before, after),
+        _chosen(old, new),
+        *_rollout(before, after),
+        _scaled(snapshot, decision),
+        _replica_ready(old, new),
+        _replica_failed(before, after),
+    )
+    return tuple(event for event in found if event is not None)
+
+
+def _refused(before: Mapping[str, Condition], after: Mapping[str, Condition]) -> Event | None:
+    accepted = after[ConditionType.ACCEPTED]
+    if accepted.status is not ConditionStatus.FALSE or _same(before, accepted):
+        return None
+    return Event(_WARNING, "PlanRefused", "Plan", f"{accepted.reason}: {accepted.message}")
+
+
+def _chosen(old: InferenceModelStatus, new: InferenceModelStatus) -> Event | None:
+    if new.plan is None or (old.plan is not None and old.plan.revision == new.plan.revision):
+        return None
+    return Event(_NORMAL, "PlanChosen", "Plan", f"{new.plan.revision}: {new.plan.summary}")
+
+
+def _rollout(
+    before: Mapping[str, Condition], after: Mapping[str, Condition]
+) -> tuple[Event | None, ...]:
+    progressing = after[ConditionType.PROGRESSING]
+    was = before.get(ConditionType.PROGRESSING)
+    old = was.reason if was is not None else ""
+    if progressing.reason == old:
+        return ()
+    rolling = {Reason.ROLLING_OUT.value, Reason.DRAINING.value}
+    if progressing.reason == Reason.ROLLING_OUT and old not in rolling:
+        return (Event(_NORMAL, "RolloutStarted", "Rollout", progressing.message),)
+    if progressing.reason == Reason.COMPLETE and old in rolling:
+        return (Event(_NORMAL, "RolloutCompleted", "Rollout", progressing.message),)
+    if progressing.reason == Reason.ROLLED_BACK:
+        return (Event(_WARNING, "RolloutRolledBack", "Rollout", progressing.message),)
+    if progressing.reason in {Reason.HELD, Reason.DEADLINE_EXCEEDED}:
+        return (Event(_WARNING, "RolloutFailed", "Rollout", progressing.message),)
+    return ()
+
+
+def _scaled(snapshot: Snapshot, decision: Decision) -> Event | None:
+    """The number of replicas of the current revision is about to change, or has just been."""
+    if decision.current is None or not decision.targets:
+        return None
+    name = revision_object_name(decision.key.name, decision.current.hash)
+    wanted = decision.targets[0].replicas
+    for child in snapshot.children.get(decision.key, ()):
+        if child.ref.kind == DEPLOYMENT and child.ref.name == name:
+            had = child.manifest.get("spec", {}).get("replicas", 1)
+            if had != wanted:
+                return Event(_NORMAL, "Scaled", "Scale", f"From {had} to {wanted} replicas.")
+    return None
+
+
+def _replica_ready(old: InferenceModelStatus, new: InferenceModelStatus) -> Event | None:
+    if (new.ready_replicas or 0) <= (old.ready_replicas or 0):
+        return None
+    return Event(
+        _NORMAL,
+        "ReplicaReady",
+        "Serve",
+        f"{new.ready_replicas} of {new.replicas} replicas generate tokens.",
+    )
+
+
+def _replica_failed(
+    before: Mapping[str, Condition], after: Mapping[str, Condition]
+) -> Event | None:
+    available = after[ConditionType.AVAILABLE]
+    if available.reason not in _REPLICA_FAILURES or _same(before, available):
+        return None
+    return Event(_WARNING, "ReplicaFailed", "Serve", f"{available.reason}: {available.message}")
+
+
+def _same(before: Mapping[str, Condition], now: Condition) -> bool:
+    was = before.get(now.type)
+    return was is not None and (was.reason, was.message) == (now.reason, now.message)
+
+
+def _stored(model: ParsedModel | Invalid) -> InferenceModelStatus:
+    try:
+        return msgspec.convert(dict(model.status), InferenceModelStatus)
+    except msgspec.ValidationError:
+        return InferenceModelStatus()
+
+
+def manifest(
+    event: Event, model: ParsedModel | Invalid, *, now: datetime, instance: str
+) -> dict[str, Any]:
+    """The object of an event. Its name folds: the same event makes the same name for a while."""
+    key, uid = model.metadata.key, model.metadata.uid
+    window = int(now.timestamp()) // FOLD_SECONDS
+    same = f"{uid}/{event.reason}/{event.note}/{window}"
+    digest = hashlib.sha256(same.encode()).hexdigest()[:16]
+    return {
+        "apiVersion": EVENT.api_version,
+        "kind": EVENT.kind,
+        "metadata": {"namespace": key.namespace, "name": f"{key.name}.{digest}"},
+        "eventTime": rfc3339(now).replace("Z", f".{now.microsecond:06d}Z"),
+        "type": event.type,
+        "reason": event.reason,
+        "action": event.action,
+        "note": fit_message(event.note),
+        "reportingController": REPORTING_CONTROLLER,
+        "reportingInstance": instance,
+        "regarding": {
+            "apiVersion": MODEL.api_version,
+            "kind": MODEL.kind,
+            "namespace": key.namespace,
+            "name": key.name,
+            "uid": uid,
+        },
+    }
+
+
+class Recorder:
+    """Tells events. One that cannot be told is logged and forgotten: it must not stop a pass."""
+
+    def __init__(self, kube: Kube, *, instance: str) -> None:
+        """`instance` is the name of this process's pod."""
+        self._kube = kube
+        self._instance = instance
+
+    async def tell(
+        self, events: Sequence[Event], model: ParsedModel | Invalid, *, now: datetime
+    ) -> None:
+        """Create the events, one after the other."""
+        for event in events:
+            body = manifest(event, model, now=now, instance=self._instance)
+            try:
+                await self._kube.create(body, EVENT)
+            except ConflictError:
+                continue
+            except KubeError as error:
+                logger.warning("an event was not told: %s", error)

@@ -1,0 +1,137 @@
+"""Progressing: which change is under way and what it waits for. Pure; no text ticks."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from kindling_operator.model.conditions import ConditionType, Reason
+from kindling_operator.model.names import revision_object_name
+from kindling_operator.model.objects import ChildView, PodView
+from kindling_operator.model.plan import Decision, Revision, RolloutState, Verdict
+from kindling_operator.report.replicas import PodState, Replicas
+
+
+def behind_endpoint(replicas: Replicas) -> int:
+    """Replicas that the Service sends traffic to."""
+    return len(replicas.of(PodState.SERVING))
+
+
+def progressing(
+    decision: Decision, replicas: Replicas, deployments: Sequence[ChildView]
+) -> Verdict:
+    """The condition of a model that has targets."""
+    current = decision.current
+    if current is None:
+        return _verdict(Reason.COMPLETE, "Nothing is wanted, and nothing is left.")
+    name = revision_object_name(decision.key.name, current.hash)
+    if decision.state is RolloutState.ROLLED_BACK:
+        return _verdict(
+            Reason.ROLLED_BACK,
+            f"The newest revision failed and {name} serves again: correct the spec to try once"
+            " more.",
+        )
+    if decision.state is RolloutState.HELD:
+        return _verdict(
+            Reason.HELD,
+            f"Revision {name} failed and is held as spec.rollout.onFailure asks: correct the"
+            " spec, or set onFailure to Rollback.",
+        )
+    mine = [pod for pod in replicas.living if pod.revision == current.hash]
+    ready = [pod for pod in replicas.ready if pod.revision == current.hash]
+    wanted = decision.targets[0].replicas
+    if len(ready) >= wanted:
+        return _settling(decision, replicas, deployments, name=name, wanted=wanted)
+    if len(decision.targets) > 1:
+        waits = _what_it_waits_for(mine, replicas, current)
+        return _verdict(
+            Reason.ROLLING_OUT, f"{len(ready)} of {wanted} replicas run revision {name}; {waits}."
+        )
+    return _starting(mine, replicas, current, name=name, wanted=wanted, ready=len(ready))
+
+
+def _starting(
+    mine: Sequence[PodView],
+    replicas: Replicas,
+    current: Revision,
+    *,
+    name: str,
+    wanted: int,
+    ready: int,
+) -> Verdict:
+    loading = [pod for pod in replicas.of(PodState.LOADING) if pod in mine]
+    if loading:
+        return _verdict(
+            Reason.LOADING,
+            f"{ready} of {wanted} replicas of {name} generate tokens;"
+            f" {_what_it_waits_for(mine, replicas, current)}.",
+        )
+    return _verdict(
+        Reason.CREATING,
+        f"{len(mine)} of {wanted} replicas of {name} exist;"
+        f" {_what_it_waits_for(mine, replicas, current)}.",
+    )
+
+
+def _settling(
+    decision: Decision,
+    replicas: Replicas,
+    deployments: Sequence[ChildView],
+    *,
+    name: str,
+    wanted: int,
+) -> Verdict:
+    """Everything wanted is there; is anything left that is not wanted any more."""
+    leaving = replicas.of(PodState.LEAVING)
+    if leaving:
+        return _verdict(
+            Reason.DRAINING,
+            f"{_count(len(leaving), 'replica')} ({_names(leaving)}) finish their streams and"
+            " leave.",
+        )
+    wanted_names = {
+        revision_object_name(decision.key.name, target.revision.hash)
+        for target in decision.targets
+        if target.replicas
+    }
+    old = [child for child in deployments if child.ref.name != name]
+    if len(wanted_names) > 1 or any(child.status.get("replicas", 0) for child in old):
+        return _verdict(
+            Reason.ROLLING_OUT,
+            f"{wanted} of {wanted} replicas run revision {name}; the older ones leave once it"
+            " serves through the endpoint.",
+        )
+    return _verdict(Reason.COMPLETE, f"All {wanted} replicas run revision {name}.")
+
+
+def _what_it_waits_for(mine: Sequence[PodView], replicas: Replicas, current: Revision) -> str:
+    """The state of the pod that is furthest from serving, in words that change with its state."""
+    for state, words in (
+        (PodState.FAILED, "pod {} failed and is started again"),
+        (PodState.NOT_STARTED, "the container of pod {} cannot be started"),
+        (PodState.IMAGE, "the node of pod {} cannot pull the image"),
+        (PodState.UNSCHEDULABLE, "no node has room for pod {}"),
+        (PodState.PENDING, "pod {} waits for the scheduler"),
+        (PodState.CREATING, "the node gets pod {} ready to start"),
+        (PodState.LOADING, "pod {} starts the engine and has until {} to generate a token"),
+    ):
+        pods = [pod for pod in replicas.of(state) if pod in mine]
+        if pods:
+            return words.format(pods[0].name, _deadline(pods[0], current))
+    return "their pods are about to be created"
+
+
+def _deadline(pod: PodView, current: Revision) -> str:
+    end: datetime = pod.created + timedelta(seconds=current.plan.startup_seconds)
+    return end.strftime("%H:%M UTC")
+
+
+def _names(pods: Sequence[PodView]) -> str:
+    shown = ", ".join(pod.name for pod in pods[:3])
+    return shown if len(pods) <= 3 else f"{shown} and {len(pods) - 3} more"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _verdict(reason: Reason, message: str) -> Verdict:
+    return Verdict(ConditionType.PROGRESSING, reason, message)

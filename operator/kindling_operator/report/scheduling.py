@@ -1,0 +1,71 @@
+"""Scheduled: does every wanted replica have a node. Pure; the scheduler's words are repeated."""
+
+from collections.abc import Sequence
+
+from kindling_operator.model.conditions import ConditionType, Reason
+from kindling_operator.model.objects import ChildView
+from kindling_operator.model.plan import Revision, Verdict
+from kindling_operator.report import failures
+from kindling_operator.report.replicas import PodState, Replicas
+
+
+def scheduled(
+    replicas: Replicas,
+    deployments: Sequence[ChildView],
+    *,
+    wanted: int,
+    revision: Revision | None,
+) -> Verdict:
+    """The condition of a model that has a Deployment, or is about to."""
+    for deployment in deployments:
+        if deployment.failure:
+            return _verdict(
+                Reason.PODS_REFUSED,
+                f"The cluster refuses the pods of {deployment.ref}"
+                f" ({deployment.failure.rstrip('.')}): do what the message asks for.",
+            )
+    for pod in replicas.of(PodState.IMAGE):
+        return failures.image(pod, revision, ConditionType.SCHEDULED)
+    stuck = replicas.of(PodState.UNSCHEDULABLE)
+    if stuck:
+        return _unschedulable(stuck[0].unschedulable, len(stuck), wanted)
+    placed = len(replicas.living) - len(replicas.of(PodState.PENDING))
+    if placed < wanted:
+        return _verdict(
+            Reason.PODS_PENDING,
+            f"{wanted - placed} of {wanted} replicas wait for the scheduler's first answer.",
+        )
+    return _verdict(Reason.PODS_SCHEDULED, f"{placed} of {wanted} replicas have a node.")
+
+
+def _unschedulable(message: str, stuck: int, wanted: int) -> Verdict:
+    reason, fix = _reading(message)
+    return _verdict(
+        reason,
+        f"{stuck} of {max(wanted, stuck)} replicas have no node ({message.rstrip('.')}): {fix}.",
+    )
+
+
+def _reading(message: str) -> tuple[Reason, str]:
+    """The reason behind a message of the scheduler, and the fix.
+
+    Its texts: pkg/scheduler/framework/plugins in Kubernetes 1.37 (noderesources, volumebinding,
+    nodeaffinity, tainttoleration).
+    """
+    if "persistentvolumeclaim" in message.lower():
+        return Reason.CLAIM_NOT_BOUND, "create or bind the claim, or name another one"
+    if "Insufficient nvidia.com/gpu" in message:
+        return Reason.INSUFFICIENT_GPU, "free GPUs, add a node or lower spec.replicas"
+    if "Insufficient" in message:
+        return (
+            Reason.INSUFFICIENT_RESOURCES,
+            "free what is short, add a node or lower spec.runtime.resources",
+        )
+    return (
+        Reason.NO_MATCHING_NODE,
+        "label a node, or correct spec.placement.nodeSelector or tolerations",
+    )
+
+
+def _verdict(reason: Reason, message: str) -> Verdict:
+    return Verdict(ConditionType.SCHEDULED, reason, message)
