@@ -35,7 +35,7 @@ def listen(*, ports: list[int], command: list[str]) -> None:
             listener.bind(("127.0.0.1", port))
         except OSError as error:
             raise SystemExit(
-                f"port {port} of 127.0.0.1, recorded for this cluster, is taken ({error.strerror}): "
+                f"port {port} of 127.0.0.1, kept for this cluster, is taken ({error.strerror}): "
                 "end the program that listens on it, or run `cluster down --purge` for new ports"
             ) from error
         listener.listen(512)

@@ -30,6 +30,13 @@ command_build() {
   program_dirs "$@"
 }
 
+command_paths() {
+  local path
+  path=$(command_build "$@" | paste -sd:)
+  # shellcheck disable=SC2016 # the caller's shell expands PATH
+  printf 'export PATH=%q:"$PATH"\n' "$path"
+}
+
 # build_groups GROUP...: those of the same module in one go command, so that what they share is compiled once.
 build_groups() {
   local -A of_module=()

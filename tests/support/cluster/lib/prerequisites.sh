@@ -1,5 +1,5 @@
 # What this machine must have. Every check ends in one sentence that says what is missing and what to do.
-# shellcheck shell=bash
+# shellcheck shell=bash source-path=SCRIPTDIR/..
 
 # need_space DIR GIB: DIR may not exist yet.
 need_space() {
@@ -41,7 +41,6 @@ choose_provider() {
   local provider=$WANTED_PROVIDER
   if [ "$provider" = auto ]; then
     provider=bare
-    # shellcheck source=provider/kind/image.sh
     if docker_answers && . "$HERE/provider/kind/image.sh" && node_image_available; then provider=kind; fi
   fi
   load_provider "$provider"

@@ -1,23 +1,15 @@
 # The bare provider: the real control plane, kubelet and containerd as one process tree in namespaces of its own.
 # Every provider has the functions provider_* of this file; the rest of the scripts knows no others.
-# shellcheck shell=bash
+# shellcheck shell=bash source-path=SCRIPTDIR
 
 BARE=$HERE/provider/bare
-# shellcheck source=provider/bare/names.sh
 . "$BARE/names.sh"
-# shellcheck source=provider/bare/machine.sh
 . "$BARE/machine.sh"
-# shellcheck source=provider/bare/cgroups.sh
 . "$BARE/cgroups.sh"
-# shellcheck source=provider/bare/network.sh
 . "$BARE/network.sh"
-# shellcheck source=provider/bare/pki.sh
 . "$BARE/pki.sh"
-# shellcheck source=provider/bare/up.sh
 . "$BARE/up.sh"
-# shellcheck source=provider/bare/down.sh
 . "$BARE/down.sh"
-# shellcheck source=provider/bare/faults.sh
 . "$BARE/faults.sh"
 
 # shellcheck disable=SC2034

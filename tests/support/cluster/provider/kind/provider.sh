@@ -1,11 +1,9 @@
 # The kind provider: a node in a Docker container, made by the pinned kind command.
 # The same functions as provider/bare/provider.sh, to be read beside it.
-# shellcheck shell=bash
+# shellcheck shell=bash source-path=SCRIPTDIR
 
 KIND=$HERE/provider/kind
-# shellcheck source=provider/kind/image.sh
 . "$KIND/image.sh"
-# shellcheck source=provider/kind/faults.sh
 . "$KIND/faults.sh"
 
 # shellcheck disable=SC2034
