@@ -5,13 +5,13 @@ import os
 import platform
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 
 from tests.bench.code_change import code_change
 from tests.bench.demo_times import demo_times
 from tests.bench.figure import Figure, table
 from tests.bench.operator_cost import OperatorCost
 from tests.support import install, manifests
+from tests.support.cache import cache_folder
 from tests.support.kube import Kube
 from tests.support.onenode import ROOT, Cluster
 
@@ -46,7 +46,7 @@ def measure() -> list[Figure]:
         return [
             *OperatorCost(cluster, kube).figures(),
             *code_change(cluster, say=say),
-            *demo_times(_cache() / "demo"),
+            *demo_times(cache_folder() / "demo"),
         ]
     finally:
         kube.close()
@@ -64,11 +64,6 @@ def page(figures: list[Figure], *, load: float) -> str:
 The column "of target" is the measured number over its target; "of a base" compares with a number
 of the same run, and is what should stay the same on another machine. Nothing here passes or fails.
 """
-
-
-def _cache() -> Path:
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(os.environ.get("KINDLING_CACHE") or home / "kindling")
 
 
 if __name__ == "__main__":
