@@ -1,0 +1,86 @@
+"""Tags of images: a hash of what an image is made from, so that nothing is built twice."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[3]
+PARTS: Final = ("images", "operator", "runtime", "tests/support/cluster/lib")
+FILES: Final = ("pyproject.toml", ".containerignore")
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The parts of the repository that images/build reads, to change at will."""
+    for part in PARTS:
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in FILES:
+        shutil.copy(ROOT / file, tmp_path / file)
+    return tmp_path
+
+
+def build(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run images/build of `root`, without looking for another torch."""
+    return subprocess.run(
+        [root / "images" / "build", *arguments],
+        env={**os.environ, "KINDLING_TORCH_INDEX": "", "KINDLING_CACHE": str(root / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+
+
+def tags(root: Path) -> dict[str, str]:
+    done = build(root, "--print-tag", "operator", "runtime", "runtime-cpu")
+    assert done.returncode == 0, done.stderr
+    return dict(line.split("=") for line in done.stdout.splitlines())
+
+
+def test_same_content_same_tags(copy: Path) -> None:
+    before = tags(copy)
+    (copy / "runtime/kindling_runtime/__pycache__").mkdir()
+    (copy / "runtime/kindling_runtime/__pycache__/cli.cpython-311.pyc").write_bytes(b"x")
+    assert tags(copy) == before == tags(ROOT)
+
+
+@pytest.mark.parametrize(
+    ("changed", "images"),
+    [
+        ("operator/kindling_operator/__init__.py", {"operator"}),
+        ("runtime/kindling_runtime/contract.py", {"operator", "runtime", "runtime-cpu"}),
+        ("images/runtime-cpu/torch.lock", {"runtime-cpu"}),
+        ("images/runtime/Containerfile", {"runtime"}),
+        ("images/lib/debian.sh", {"operator", "runtime", "runtime-cpu"}),
+        ("images/steps/install-wheels", {"operator", "runtime", "runtime-cpu"}),
+        ("images/lib/registry.sh", set()),
+    ],
+)
+def test_a_change_moves_the_tags_of_the_images_it_is_in(
+    copy: Path, changed: str, images: set[str]
+) -> None:
+    before = tags(copy)
+    with (copy / changed).open("a") as file:
+        file.write("# changed\n")
+    after = tags(copy)
+    assert {image for image in before if before[image] != after[image]} == images
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["operater"], "there is no image 'operater': use operator, runtime or runtime-cpu"),
+        ([], "name what to build: operator, runtime or runtime-cpu"),
+        (["--push"], "--push needs a registry, for example --push localhost:5000"),
+        (["--fast", "operator"], "there is no option --fast: see the head of images/build"),
+    ],
+)
+def test_a_wrong_call_is_refused_in_one_sentence(arguments: list[str], message: str) -> None:
+    done = build(ROOT, *arguments)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr == f"images: {message}\n"
