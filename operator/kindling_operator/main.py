@@ -15,6 +15,8 @@ from kindling_operator.kube.client import Kube
 from kindling_operator.kube.credentials import configuration
 from kindling_operator.kube.errors import KubeError, NotFoundError
 from kindling_operator.kube.fence import Fence
+from kindling_operator.kube.kinds import LEASE
+from kindling_operator.model.names import Kind
 from kindling_operator.model.snapshot import Environment
 from kindling_operator.observe.watched import MODELS, WATCHED
 from kindling_operator.plan import plan
@@ -52,15 +54,13 @@ def main() -> int:
 
 async def _run(settings: Settings) -> int:
     metrics = Metrics()
-    fence = Fence(
-        lease_seconds=settings.lease_duration, renew_seconds=settings.lease_renew_deadline
-    )
+    fence = Fence(lease_seconds=settings.lease_duration, renew_seconds=settings.renew_deadline)
     async with (
         Kube(await configuration(), fence=fence, counted=metrics.count_request) as kube,
         Kube(
             await configuration(),
             counted=metrics.count_request,
-            call_seconds=settings.lease_renew_deadline / 2,
+            call_seconds=settings.renew_deadline / 2,
         ) as lease_kube,
     ):
         minor = await _check_access(kube, settings)
@@ -138,8 +138,8 @@ async def _check_access(kube: Kube, settings: Settings) -> int:
         minor = await kube.server_minor()
         for watched in WATCHED:
             for namespace in namespaces:
-                async for _ in kube.list(watched.kind, namespace=namespace, limit=1):
-                    break
+                await _ask(kube, watched.kind, namespace)
+        await _ask(kube, LEASE, selector=settings.lease_selector)
     except NotFoundError as error:
         raise StartError(
             f"the cluster has no {MODELS.kind.plural}.{MODELS.kind.group} ({error}): install the"
@@ -148,6 +148,11 @@ async def _check_access(kube: Kube, settings: Settings) -> int:
     except KubeError as error:
         raise StartError(f"the cluster cannot be watched: {error}") from error
     return minor
+
+
+async def _ask(kube: Kube, kind: Kind, namespace: str = "", *, selector: str = "") -> None:
+    async for _ in kube.list(kind, namespace=namespace, fields=selector, limit=1):
+        return
 
 
 def _environment(settings: Settings) -> Environment:

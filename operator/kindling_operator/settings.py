@@ -55,9 +55,9 @@ class Settings:
     """Name of the Lease."""
     lease_duration: float = 15.0
     """A duration: after this time without a renewal another process may lead."""
-    lease_renew_deadline: float = 10.0
+    renew_deadline: float = 10.0
     """A duration: the leader writes nothing later than this after a renewal."""
-    lease_retry_period: float = 2.0
+    retry_period: float = 2.0
     """A duration: time between two tries to take or renew the Lease."""
     workers: int = 4
     """Models that are reconciled at the same time."""
@@ -98,14 +98,17 @@ class Settings:
             identity=f"{self.pod_name}_{uuid.uuid4().hex[:8]}",
             namespace=self.pod_namespace,
             lease_name=self.lease_name,
-            lease=LeaseTiming(
-                self.lease_duration, self.lease_renew_deadline, self.lease_retry_period
-            ),
+            lease=LeaseTiming(self.lease_duration, self.renew_deadline, self.retry_period),
             workers=self.workers,
             audit_interval=self.audit_interval,
             resync_interval=self.resync_interval,
             namespaces=self.namespaces,
         )
+
+    @property
+    def lease_selector(self) -> str:
+        """Field selector of our Lease: other Leases are renewed by every node all the time."""
+        return f"metadata.name={self.lease_name},metadata.namespace={self.pod_namespace}"
 
     @property
     def namespaces(self) -> tuple[str, ...]:
@@ -134,9 +137,7 @@ def configure_kopf(knobs: kopf.OperatorSettings, settings: Settings, *, server_m
             key = parts if kind.group else parts[1:]
             knobs.watching.label_selectors[key] = watched.selector
     lease = (LEASE.group, LEASE.version, LEASE.plural)
-    knobs.watching.field_selectors[lease] = (
-        f"metadata.name={settings.lease_name},metadata.namespace={settings.pod_namespace}"
-    )
+    knobs.watching.field_selectors[lease] = settings.lease_selector
     # Nothing of ours stores state in objects; if a change ever did, the names would be ours.
     knobs.persistence.finalizer = "kindling.dev/finalizer"
     knobs.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix="kopf.kindling.dev")
@@ -175,11 +176,11 @@ def _check(found: Settings) -> None:
         )
     if not 1 <= found.workers <= 64:
         raise SettingsError(f"{PREFIX}WORKERS is {found.workers}: set it to 1 to 64.")
-    if not found.lease_retry_period * 2 <= found.lease_renew_deadline < found.lease_duration:
+    if not found.retry_period * 2 <= found.renew_deadline < found.lease_duration:
         raise SettingsError(
-            f"{PREFIX}LEASE_RENEW_DEADLINE is {found.lease_renew_deadline:g}s: set it to less than"
-            f" LEASE_DURATION ({found.lease_duration:g}s) and at least twice LEASE_RETRY_PERIOD"
-            f" ({found.lease_retry_period:g}s)."
+            f"{PREFIX}RENEW_DEADLINE is {found.renew_deadline:g}s: set it to less than"
+            f" LEASE_DURATION ({found.lease_duration:g}s) and at least twice RETRY_PERIOD"
+            f" ({found.retry_period:g}s)."
         )
     if not found.pod_namespace:
         raise SettingsError(

@@ -97,33 +97,36 @@ class Kube:
         *,
         namespace: str = "",
         selector: str = "",
+        fields: str = "",
         metadata_only: bool = False,
         limit: int | None = None,
     ) -> AsyncIterator[Body]:
         """Every object of a kind ("" is all namespaces), read in pages; at most `limit` if given.
 
-        `metadata_only` asks for uid, resourceVersion and labels without spec and status.
+        `selector` is for labels, `fields` for fields. `metadata_only` asks for uid,
+        resourceVersion and labels without spec and status.
         """
-        resource, following = self._resource(kind), ""
+        query = {
+            "namespace": namespace or None,
+            "label_selector": selector or None,
+            "field_selector": fields or None,
+            "limit": limit or PAGE,
+            "header_params": {"Accept": _METADATA_ONLY} if metadata_only else {},
+        }
         while True:
-            page = await self._call(
-                "list",
-                kind.kind,
-                lambda t, after=following: self._dynamic.get(  # type: ignore[misc]
-                    resource,
-                    namespace=namespace or None,
-                    label_selector=selector or None,
-                    limit=limit or PAGE,
-                    _continue=after or None,
-                    header_params={"Accept": _METADATA_ONLY} if metadata_only else {},
-                    **t,
-                ),
-            )
+            page = await self._page(kind, query)
             for item in page.get("items") or ():
                 yield item
             following = page.get("metadata", {}).get("continue", "")
             if not following or limit is not None:
                 return
+            query["_continue"] = following
+
+    async def _page(self, kind: Kind, query: dict[str, Any]) -> Body:
+        resource = self._resource(kind)
+        return await self._call(
+            "list", kind.kind, lambda t: self._dynamic.get(resource, **_fresh(query), **t)
+        )
 
     async def apply(
         self, manifest: Mapping[str, Any], kind: Kind, *, manager: str, force: bool = True
@@ -250,6 +253,11 @@ class Kube:
 
 def _plain(_client: object, data: Body) -> Body:
     return data
+
+
+def _fresh(query: dict[str, Any]) -> dict[str, Any]:
+    """The client fills in the headers that it is given; the next page must start without them."""
+    return {**query, "header_params": dict(query["header_params"])}
 
 
 def _path(body: Body) -> str:
