@@ -115,7 +115,7 @@ def test_upgrade_changes_the_operator_and_the_crd(
     program.on(kube, "upgrade", RELEASE, str(newer), *settings, "--wait")
 
     install.wait_for_operator(kube)
-    assert _environment(kube)["KINDLING_LOG_LEVEL"] == "debug"
+    assert _environment(kube)["KINDLING_LOG_LEVEL"] == "DEBUG"
     assert kube.get(BUDGET, OPERATOR, NAMESPACE) is not None
     assert kube.have(CRD, CRD_NAME)["spec"]["names"]["categories"] == ["ai", "newer"]
 
@@ -124,7 +124,7 @@ def test_rollback_restores_both(program: Helm, kube: Kube, shared_engine: Engine
     program.on(kube, "rollback", RELEASE, "1", "--wait")
 
     install.wait_for_operator(kube)
-    assert _environment(kube)["KINDLING_LOG_LEVEL"] == "info"
+    assert _environment(kube)["KINDLING_LOG_LEVEL"] == "INFO"
     assert kube.get(BUDGET, OPERATOR, NAMESPACE) is None
     assert kube.have(CRD, CRD_NAME)["spec"]["names"]["categories"] == ["ai"]
     found = kube.have(MODEL, shared_engine.name, shared_engine.namespace)
@@ -138,7 +138,7 @@ def test_a_newer_helm_takes_the_release_over(program: Helm, kube: Kube, operator
     helm(4).on(kube, "upgrade", RELEASE, str(CHART), *settings, "--wait")
 
     install.wait_for_operator(kube)
-    assert _environment(kube)["KINDLING_LOG_LEVEL"] == "warning"
+    assert _environment(kube)["KINDLING_LOG_LEVEL"] == "WARNING"
 
 
 def _newer_chart(folder: Path) -> Path:

@@ -20,7 +20,7 @@ it runs with. Lists are comma-separated. Read by kindling_operator/settings.py.
 - name: KINDLING_WATCH_NAMESPACES
   value: {{ join "," .Values.watchNamespaces | quote }}
 - name: KINDLING_LOG_LEVEL
-  value: {{ .Values.logLevel | quote }}
+  value: {{ .Values.logLevel | upper | quote }}
 - name: KINDLING_NAME_FOREIGN_HOLDERS
   value: {{ .Values.nameForeignHolders | quote }}
 - name: KINDLING_DEVELOPMENT_STORE

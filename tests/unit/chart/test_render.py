@@ -12,6 +12,8 @@ from tests.support.helm import Helm, Manifest, helm, of_kind, only
 from tests.support.install import CHART, NAMESPACE
 from tests.support.onenode import ROOT
 
+from kindling_operator.settings import PREFIX, Settings
+
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60, func_only=True)]
 
 DIGEST = "sha256:" + "a1" * 32
@@ -105,22 +107,25 @@ def test_the_operator_learns_every_setting(program: Helm) -> None:
         )
     )
 
-    assert environment == {
-        "KINDLING_POD_NAME": "",
-        "KINDLING_POD_NAMESPACE": "",
-        "KINDLING_CUDA_IMAGE": f"registry.example.com/kindling/runtime@{DIGEST}",
-        "KINDLING_CPU_IMAGE": "registry.example.com/kindling/runtime-cpu:cpu",
-        "KINDLING_IMAGE_PULL_POLICY": "Always",
-        "KINDLING_IMAGE_PULL_SECRETS": "one,two",
-        "KINDLING_WATCH_NAMESPACES": "ml,search",
-        "KINDLING_LOG_LEVEL": "debug",
-        "KINDLING_NAME_FOREIGN_HOLDERS": "true",
-        "KINDLING_DEVELOPMENT_STORE": "true",
-        "KINDLING_LEASE_NAME": "kindling-operator",
-        "KINDLING_LEASE_DURATION": "60s",
-        "KINDLING_RENEW_DEADLINE": "10s",
-        "KINDLING_RETRY_PERIOD": "2s",
-    }
+    # The downward API fills in these two.
+    environment |= {"KINDLING_POD_NAME": "pod", "KINDLING_POD_NAMESPACE": NAMESPACE}
+
+    assert {name.removeprefix(PREFIX).lower() for name in environment} <= set(
+        Settings.__annotations__
+    )
+    assert Settings.from_environment(environment) == Settings(
+        cuda_image=f"registry.example.com/kindling/runtime@{DIGEST}",
+        cpu_image="registry.example.com/kindling/runtime-cpu:cpu",
+        image_pull_policy="Always",
+        image_pull_secrets=("one", "two"),
+        name_foreign_holders=True,
+        development_store=True,
+        pod_name="pod",
+        pod_namespace=NAMESPACE,
+        watch_namespaces=("ml", "search"),
+        lease_duration=60,
+        log_level="DEBUG",
+    )
 
 
 def test_pull_secrets_serve_the_operator_too(program: Helm) -> None:
