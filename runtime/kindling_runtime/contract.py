@@ -114,6 +114,7 @@ class ContractError(ValueError):
 Seconds = Annotated[int, Meta(ge=1, le=7 * 86_400)]
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
+Uri = Annotated[str, Meta(min_length=1, max_length=512)]
 Text = Annotated[str, Meta(pattern=r"\A[^\x00]*\Z")]
 AbsolutePath = Annotated[str, Meta(pattern=r"\A/[^\x00]*\Z", max_length=4096)]
 RelativePath = Annotated[str, Meta(pattern=r"\A[^/\x00][^\x00]*\Z", max_length=1024)]
@@ -135,7 +136,7 @@ class Model(_Part, frozen=True, kw_only=True):
 class Weights(_Part, frozen=True, kw_only=True):
     """Where the weights come from, and the folder in which the container sees them."""
 
-    uri: Name
+    uri: Uri
     path: AbsolutePath
 
 

@@ -92,10 +92,12 @@ class GpuPlan(_Wire, frozen=True, kw_only=True):
 class EnginePlan(_Wire, frozen=True, kw_only=True):
     """What one replica runs, complete: the pod template and launch plan are functions of it.
 
-    Durations in seconds. `argv` is the whole engine command. `gpu` is None on CPU.
+    `model` is the catalog's name. Durations in seconds. `argv` is the whole engine command. `gpu` is None on CPU. `warning` tells
+    what nobody has verified about it and the user insists on.
     """
 
     summary: str
+    model: str
     checkpoint: str
     image: str
     served_name: str
@@ -111,6 +113,7 @@ class EnginePlan(_Wire, frozen=True, kw_only=True):
     pod: PodPlan
     gpu: GpuPlan | None = None
     parallelism: ParallelismStatus = ParallelismStatus()
+    warning: str = ""
     rejected: tuple[RejectedOption, ...] = ()
     rejected_total: int = 0
 
@@ -165,7 +168,8 @@ class Decision:
     ControllerRevision alone stays as history. A refused or waiting model with nothing stored has
     neither: nothing is created for it. With something stored, that keeps running.
     `current` is the newest target. `better` is set when a fresh plan differs from the frozen one.
-    `look_again` is when the decision changes by time alone, None if it does not.
+    `look_again` is when the decision changes by time alone, None if it does not. `untouched` is
+    True for a spec that cannot be read: nothing is applied and nothing is pruned.
     """
 
     key: Key
@@ -177,6 +181,7 @@ class Decision:
     better: Verdict | None = None
     desired_replicas: int = 0
     look_again: datetime | None = None
+    untouched: bool = False
 
     def verdict(self, condition: ConditionType) -> Verdict | None:
         """What was judged about a condition, or None."""

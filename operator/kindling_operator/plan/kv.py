@@ -113,6 +113,11 @@ def bytes_needed(layout: KVLayout, *, blocks_per_request: int, concurrency: int)
     return (concurrency * blocks_per_request + NULL_BLOCKS) * layout.bytes_per_block
 
 
+def requests_at_once(budget: KVBudget) -> int:
+    """Whole requests of full context that a pool holds, its null block left out."""
+    return (budget.blocks - NULL_BLOCKS) // budget.blocks_per_request
+
+
 def longest_context(
     layout: KVLayout, *, pool_bytes: int, at_most: int, concurrency: int, in_flight: int
 ) -> int:

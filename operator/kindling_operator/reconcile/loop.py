@@ -96,9 +96,11 @@ class Reconciler:
             manifests = self._render(snapshot, decision)
         # 4. Apply what differs, delete what is left over.
         with self._stage("apply"):
-            outcome = await execute(
-                self._kube, snapshot, key, manifests, counted=self._metrics.count_apply
-            )
+            outcome = Outcome()
+            if not decision.untouched:
+                outcome = await execute(
+                    self._kube, snapshot, key, manifests, counted=self._metrics.count_apply
+                )
         written = list(outcome.applied)
         # 5. Report, unless the pass could not be finished.
         if outcome.retry is None:

@@ -1,0 +1,117 @@
+"""The planner: a pure function of the snapshot. No I/O, no clock, no randomness, no logging."""
+
+from __future__ import annotations
+
+from kindling_operator.model.names import Key
+from kindling_operator.model.parse import Invalid, ParsedModel
+from kindling_operator.model.plan import Decision, RevisionTarget, RolloutState
+from kindling_operator.model.snapshot import Snapshot
+from kindling_operator.plan.better import better_plan
+from kindling_operator.plan.checks import refusal, unknown_model
+from kindling_operator.plan.choice import Choice, accepted, choose
+from kindling_operator.plan.placement import room_for, room_without
+from kindling_operator.plan.revision import new_revision, wanted_hash
+from kindling_operator.plan.rollout import Step, next_step, policy_of
+from kindling_operator.plan.standing import Standing, standings
+from kindling_operator.plan.subject import subject_of
+from kindling_operator.plan.verdicts import change_waits, overdue_verdict, waiting_verdicts
+
+__all__ = ["plan"]
+
+
+def plan(snapshot: Snapshot, key: Key) -> Decision:
+    """What one model should be now, and why. Raises `KeyError` if the snapshot has no such model.
+
+    An object that is being deleted needs no plan: its children go with it.
+    """
+    model = snapshot.models[key]
+    # 1. What stands already.
+    standing = standings(snapshot, model)
+    # 2. A spec that cannot be read says nothing: everything stays as it is.
+    if isinstance(model, Invalid):
+        return _untouched(model, standing)
+    # 3. The revision that the spec asks for: stored and therefore frozen, or chosen now.
+    frozen = next((s for s in standing if s.revision.hash == wanted_hash(model)), None)
+    choice = _choice(snapshot, model, frozen)
+    wanted = frozen or _fresh(model, choice) or _running(standing)
+    # 4. Nothing to run: say why.
+    if wanted is None:
+        return Decision(
+            key=key,
+            verdicts=waiting_verdicts(choice.accepted, choice.waiting, model.spec.replicas),
+            desired_replicas=model.spec.replicas,
+        )
+    # 5. One step of the rollout towards it.
+    step = next_step(
+        wanted,
+        tuple(each for each in standing if each is not wanted),
+        desired=model.spec.replicas,
+        policy=policy_of(model.spec.rollout),
+        now=snapshot.now,
+    )
+    return _decision(model, step, choice, frozen)
+
+
+def _choice(snapshot: Snapshot, model: ParsedModel, frozen: Standing | None) -> Choice:
+    """What would be chosen now: for a new revision, or to compare with the frozen one."""
+    subject = subject_of(model, snapshot.environment)
+    if subject is None:
+        known = tuple(sorted(snapshot.environment.catalog))
+        return Choice(unknown_model(model.spec.model.name.value, known))
+    room = room_for(snapshot, subject) if frozen is None else room_without(snapshot, subject)
+    return choose(subject, snapshot.nodes, room, snapshot.claims)
+
+
+def _fresh(model: ParsedModel, choice: Choice) -> Standing | None:
+    """The revision to create now, unless the spec is refused or something is missing for it."""
+    if choice.plan is None or choice.waiting is not None:
+        return None
+    return Standing(new_revision(model, choice.plan))
+
+
+def _running(standing: tuple[Standing, ...]) -> Standing | None:
+    """What keeps running although the spec asks for something else: a wrong edit loses nothing."""
+    deployed = (each for each in standing if each.deployed)
+    served = (each for each in standing if each.revision.served)
+    return next(deployed, next(served, None))
+
+
+def _decision(model: ParsedModel, step: Step, choice: Choice, frozen: Standing | None) -> Decision:
+    current = step.targets[0].revision
+    better = None
+    if frozen is not None and choice.plan is not None and choice.waiting is None:
+        better = better_plan(model.key, frozen.revision.plan, choice.plan)
+    verdicts = [choice.accepted if frozen is None else accepted(frozen.revision.plan)]
+    if frozen is None and choice.waiting is not None:
+        verdicts.append(change_waits(choice.waiting, model.key, current))
+    if step.overdue and step.state is not RolloutState.HELD:
+        verdicts.append(overdue_verdict(model.key, current, model.spec.rollout))
+    return Decision(
+        key=model.key,
+        verdicts=tuple(verdicts),
+        targets=step.targets,
+        kept=step.kept,
+        current=current,
+        state=step.state,
+        better=better,
+        desired_replicas=model.spec.replicas,
+        look_again=step.look_again,
+    )
+
+
+def _untouched(model: Invalid, standing: tuple[Standing, ...]) -> Decision:
+    """Every revision as it stands."""
+    targets = tuple(
+        RevisionTarget(each.revision, each.replicas)
+        for each in standing
+        if each.replicas is not None
+    )
+    return Decision(
+        key=model.key,
+        verdicts=(refusal(model.reason, model.message),),
+        targets=targets,
+        kept=tuple(each.revision for each in standing if not each.deployed),
+        current=targets[0].revision if targets else None,
+        desired_replicas=targets[0].replicas if targets else 0,
+        untouched=True,
+    )

@@ -1,0 +1,172 @@
+"""Is a spec acceptable, before any GPU is looked at: named checks, in order, first one speaks.
+
+Each check reads as the fact that it finds. A rule is added as one function and one line of
+`CHECKS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kindling_operator.model.api_model import ModelName
+from kindling_operator.model.architecture import Device, Modality
+from kindling_operator.model.conditions import ConditionType, Reason
+from kindling_operator.model.plan import Verdict
+from kindling_operator.plan.architecture import architecture_problem
+from kindling_operator.plan.command import catalog_arguments
+from kindling_operator.plan.extra_args import FORBIDDEN, forbidden_argument, option_of, options
+from kindling_operator.plan.subject import Subject
+from kindling_operator.plan.unsupported import UNSUPPORTED
+
+Check = Callable[[Subject], Verdict | None]
+"""Why the spec is refused, or None."""
+
+
+def refusal(reason: Reason, message: str) -> Verdict:
+    """A verdict that the spec is not accepted."""
+    return Verdict(ConditionType.ACCEPTED, reason, message)
+
+
+def unknown_model(name: str, known: tuple[str, ...]) -> Verdict:
+    """The verdict on a model that neither the catalog nor the spec describes."""
+    return refusal(
+        Reason.UNKNOWN_MODEL,
+        f"spec.model.name {name!r} is not in this operator's catalog, which has"
+        f" {', '.join((*known, ModelName.CUSTOM.value))}: upgrade the operator or choose one of"
+        " these.",
+    )
+
+
+def field_is_not_yet_supported(subject: Subject) -> Verdict | None:
+    """Nothing is silently ignored."""
+    problems = (field.problem(subject.spec) for field in UNSUPPORTED)
+    problem = next((p for p in problems if p is not None), None)
+    return None if problem is None else refusal(Reason.NOT_YET_SUPPORTED, problem)
+
+
+def weights_are_nowhere(subject: Subject) -> Verdict | None:
+    """Without a URI the catalog's repository is meant, and nothing is downloaded yet."""
+    weights = subject.spec.model.weights
+    if weights is not None and weights.uri is not None:
+        return None
+    repository = subject.architecture.checkpoints[0].repository
+    source = f" and downloading {repository} is not supported by this version" if repository else ""
+    return refusal(
+        Reason.NOT_YET_SUPPORTED,
+        f"spec.model.weights.uri is not given{source}: copy the weights to a"
+        " PersistentVolumeClaim and write pvc://CLAIM/PATH.",
+    )
+
+
+def architecture_does_not_add_up(subject: Subject) -> Verdict | None:
+    """A custom architecture is checked before any memory is computed from it."""
+    problem = architecture_problem(subject.architecture)
+    if problem is None:
+        return None
+    return refusal(Reason.INVALID_ARCHITECTURE, f"spec.model.custom: {problem}.")
+
+
+def checkpoint_does_not_exist(subject: Subject) -> Verdict | None:
+    """A pinned checkpoint is one that the model has."""
+    pinned = subject.spec.model.checkpoint.pinned
+    if pinned is None or subject.architecture.checkpoint(pinned) is not None:
+        return None
+    known = " and ".join(c.name.value for c in subject.architecture.checkpoints)
+    return refusal(
+        Reason.UNSUPPORTED_CHECKPOINT,
+        f"spec.model.checkpoint {pinned.value} does not exist for {subject.entry.name}, which has"
+        f" {known}: use {known} or Auto.",
+    )
+
+
+def context_is_longer_than_the_model(subject: Subject) -> Verdict | None:
+    """The engine refuses a context beyond the model's own maximum."""
+    wanted, most = subject.spec.serving.context_length, subject.architecture.context_length
+    if wanted is None or wanted <= most:
+        return None
+    return refusal(
+        Reason.CONTEXT_TOO_LONG,
+        f"spec.serving.contextLength {wanted} exceeds the {most} tokens that {subject.entry.name}"
+        f" was made for: lower it to {most}.",
+    )
+
+
+def modality_is_not_the_models(subject: Subject) -> Verdict | None:
+    """A request may contain what the model understands, and always text."""
+    wanted, known = subject.spec.serving.modalities, subject.architecture.modalities
+    names = ", ".join(known)
+    for modality in wanted or ():
+        if modality not in known:
+            return refusal(
+                Reason.INVALID_SPEC,
+                f"spec.serving.modalities has {modality.value}, which {subject.entry.name} does"
+                f" not understand: use {names}.",
+            )
+    if wanted is not None and Modality.TEXT not in wanted:
+        return refusal(
+            Reason.INVALID_SPEC,
+            f"spec.serving.modalities {', '.join(wanted)} has no Text, which every request"
+            " contains: add it.",
+        )
+    return None
+
+
+def argument_is_forbidden(subject: Subject) -> Verdict | None:
+    """Extra arguments may not set what the plan sets, nor what is known to break."""
+    entry = subject.entry
+    broken = {f.argument: f"{f.reason}, remove it" for f in entry.forbidden_arguments}
+    planned = dict.fromkeys(options(catalog_arguments(subject)), "the plan sets it, remove it")
+    forbidden = {**FORBIDDEN, **planned, **broken}
+    for argument in subject.spec.serving.extra_args:
+        found = forbidden_argument(argument, forbidden)
+        if found is not None:
+            option, way_out = found
+            given = option_of(argument)
+            shown = given if given == option else f"{given} (read as {option})"
+            return refusal(
+                Reason.FORBIDDEN_ARGUMENT,
+                f"spec.serving.extraArgs: {shown} is not for users: {way_out}.",
+            )
+    return None
+
+
+def gpu_is_asked_of_a_cpu_model(subject: Subject) -> Verdict | None:
+    """GPU wishes mean nothing to a model that runs on CPU only."""
+    placement = subject.spec.placement
+    if placement is None or placement.gpu is None or Device.GPU in subject.architecture.devices:
+        return None
+    return refusal(
+        Reason.NO_SUPPORTED_GPU,
+        f"spec.placement.gpu is given and {subject.entry.name} runs on CPU only: remove it, or add"
+        " GPU to spec.model.custom.devices.",
+    )
+
+
+def one_gpu_is_not_a_size(subject: Subject) -> Verdict | None:
+    """The model's kernels may not accept a single rank."""
+    sizes = subject.architecture.tensor_parallel_sizes
+    if sizes is None or 1 in sizes or Device.GPU not in subject.architecture.devices:
+        return None
+    return refusal(
+        Reason.NOT_YET_SUPPORTED,
+        f"{subject.entry.name} runs on {min(sizes)} GPUs or more per replica, and this version"
+        " plans one: add 1 to spec.model.custom.tensorParallelSizes if the kernels accept it.",
+    )
+
+
+CHECKS: tuple[Check, ...] = (
+    field_is_not_yet_supported,
+    architecture_does_not_add_up,
+    checkpoint_does_not_exist,
+    context_is_longer_than_the_model,
+    modality_is_not_the_models,
+    argument_is_forbidden,
+    gpu_is_asked_of_a_cpu_model,
+    one_gpu_is_not_a_size,
+)
+
+
+def judge(subject: Subject) -> Verdict | None:
+    """The first refusal, or None for a spec that can be planned."""
+    verdicts = (check(subject) for check in CHECKS)
+    return next((verdict for verdict in verdicts if verdict is not None), None)

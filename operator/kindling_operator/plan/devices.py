@@ -1,0 +1,98 @@
+"""Which nodes a model may use, and which classes of GPU they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kindling_operator.model.api_placement import Placement, TaintEffect, Toleration
+from kindling_operator.model.api_placement import TolerationOperator as Operator
+from kindling_operator.model.names import GPU_RESOURCE, LABEL_GPU_MAJOR, LABEL_GPU_MINOR
+from kindling_operator.model.objects import NodeView, Taint
+from kindling_operator.model.quantities import quantity_bytes
+
+GPU_TOLERATION = Toleration(
+    key=GPU_RESOURCE, operator=Operator.EXISTS, effect=TaintEffect.NO_SCHEDULE
+)
+"""Clusters keep other work off GPU nodes with this taint; every GPU pod of ours tolerates it."""
+
+_REPELLING = {TaintEffect.NO_SCHEDULE.value, TaintEffect.NO_EXECUTE.value}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class GpuClass:
+    """GPUs that are interchangeable: `capability` such as sm90, `memory` bytes of one GPU.
+
+    `architecture` is that of the node's CPU, which the image must have been built for.
+    """
+
+    product: str
+    capability: str
+    memory: int
+    architecture: str
+
+    def has(self, node: NodeView) -> bool:
+        """Whether a node's GPUs are of this class."""
+        return gpu_class(node) == self
+
+
+def gpu_class(node: NodeView) -> GpuClass | None:
+    """The class of a node's GPUs; None if it has none or does not say which."""
+    version = node.labels.get(LABEL_GPU_MAJOR, "") + node.labels.get(LABEL_GPU_MINOR, "0")
+    described = node.gpu_product and node.gpu_memory and version.isdecimal() and len(version) > 1
+    if not node.gpus or not described:
+        return None
+    return GpuClass(node.gpu_product, f"sm{version}", node.gpu_memory, node.architecture)
+
+
+def gpu_classes(nodes: Iterable[NodeView]) -> tuple[GpuClass, ...]:
+    """Every class that the nodes have, sorted."""
+    return tuple(sorted({found for node in nodes if (found := gpu_class(node)) is not None}))
+
+
+def usable_nodes(
+    nodes: Iterable[NodeView], placement: Placement | None, *, gpu: bool
+) -> tuple[NodeView, ...]:
+    """The nodes that the pods of a model may be scheduled to, by name."""
+    wanted = placement or Placement()
+    tolerations = (*wanted.tolerations, *((GPU_TOLERATION,) if gpu else ()))
+    found = (node for node in nodes if _usable(node, wanted.node_selector, tolerations))
+    return tuple(sorted(found, key=lambda node: node.name))
+
+
+def wanted_class(found: GpuClass, placement: Placement | None) -> bool:
+    """Whether ``spec.placement.gpu`` admits a class."""
+    wanted = placement.gpu if placement is not None else None
+    if wanted is None:
+        return True
+    if wanted.products and found.product not in wanted.products:
+        return False
+    return wanted.min_memory is None or found.memory >= quantity_bytes(wanted.min_memory)
+
+
+def selector_text(placement: Placement | None) -> str:
+    """The node selector as a person writes it, or ""."""
+    labels = placement.node_selector if placement is not None else {}
+    return ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
+def _usable(
+    node: NodeView, selector: Mapping[str, str], tolerations: tuple[Toleration, ...]
+) -> bool:
+    selected = all(node.labels.get(key) == value for key, value in selector.items())
+    repelled = any(
+        taint.effect in _REPELLING and not any(_tolerates(t, taint) for t in tolerations)
+        for taint in node.taints
+    )
+    return node.ready and not node.unschedulable and selected and not repelled
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Kubernetes' own rule (core/v1 Toleration): no key with Exists tolerates everything."""
+    if toleration.effect is not None and toleration.effect.value != taint.effect:
+        return False
+    if toleration.key is None:
+        return toleration.operator is Operator.EXISTS
+    if toleration.key != taint.key:
+        return False
+    return toleration.operator is Operator.EXISTS or (toleration.value or "") == taint.value

@@ -1,0 +1,156 @@
+"""From a chosen option to the complete plan of one replica."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+import msgspec
+
+from kindling_operator.model.api_model import Weights
+from kindling_operator.model.api_placement import Placement, Runtime
+from kindling_operator.model.names import LABEL_ARCHITECTURE, LABEL_GPU_PRODUCT
+from kindling_operator.model.plan import EnginePlan, GpuPlan, PodPlan, WeightsMount
+from kindling_operator.model.quantities import duration_seconds
+from kindling_operator.model.status import MAX_REJECTED, RejectedOption
+from kindling_operator.plan.command import engine_argv, engine_env
+from kindling_operator.plan.devices import GPU_TOLERATION
+from kindling_operator.plan.memory import GIB, shared_memory
+from kindling_operator.plan.search import Option, Search, cpu_architectures
+from kindling_operator.plan.subject import Subject
+
+WEIGHTS_ROOT = "/mnt/weights"
+"""Where the claim with the weights is mounted."""
+
+_STARTUP_SECONDS = 900
+"""A start with nothing cached: 480 s of compiling were measured for Flint on one H200."""
+_LOAD_BYTES_PER_SECOND = GIB // 5
+"""A slow shared file system."""
+_LONGEST_STARTUP = 6 * 86_400
+"""Within what a launch plan may ask for."""
+
+
+def engine_plan(subject: Subject, option: Option, found: Search) -> EnginePlan:
+    """Everything that a replica of `option` runs; `found` gives the options not taken."""
+    sizing = option.sizing
+    weights = weights_mount((subject.spec.model.weights or Weights()).uri or "")
+    drain = max(1, ceil(duration_seconds(subject.spec.rollout.drain_deadline)))
+    startup = _startup_seconds(option.checkpoint.bytes)
+    rejected = _rejected(option, found)
+    return EnginePlan(
+        summary=_summary(option),
+        model=subject.entry.name,
+        checkpoint=option.checkpoint.name.value,
+        image=_image(subject, option),
+        served_name=subject.served_name,
+        weights=weights,
+        context_length=sizing.context,
+        max_num_batched_tokens=sizing.batched_tokens,
+        max_num_seqs=sizing.sequences,
+        argv=engine_argv(subject, option, weights_path=weights.path, drain_seconds=drain),
+        env=engine_env(subject, option, startup_seconds=startup),
+        startup_seconds=startup,
+        drain_seconds=drain,
+        kv=sizing.kv,
+        pod=_pod(subject, option),
+        gpu=_gpu(option),
+        warning=option.warning,
+        rejected=rejected[:MAX_REJECTED],
+        rejected_total=len(rejected),
+    )
+
+
+def weights_mount(uri: str) -> WeightsMount:
+    """Where the engine finds the weights of a pvc:// or file:// URI."""
+    scheme, _, rest = uri.partition("://")
+    if scheme == "file":
+        return WeightsMount(uri=uri, path=rest)
+    claim, _, folder = rest.partition("/")
+    path = f"{WEIGHTS_ROOT}/{folder}".rstrip("/")
+    return WeightsMount(uri=uri, path=path, claim=claim)
+
+
+def _image(subject: Subject, option: Option) -> str:
+    runtime = subject.spec.runtime
+    if runtime is not None and runtime.image:
+        return runtime.image
+    environment = subject.environment
+    return environment.cpu_image if option.gpu is None else environment.cuda_image
+
+
+def _pod(subject: Subject, option: Option) -> PodPlan:
+    runtime = subject.spec.runtime or Runtime()
+    placement = subject.spec.placement or Placement()
+    environment = subject.environment
+    secrets = (*environment.image_pull_secrets, *(ref.name for ref in runtime.image_pull_secrets))
+    tolerations = (*placement.tolerations, *((GPU_TOLERATION,) if option.gpu else ()))
+    return PodPlan(
+        cpu_millis=option.sizing.cpu_millis,
+        memory=option.sizing.memory,
+        shared_memory=shared_memory(option.sizing.per_pod),
+        service_account=runtime.service_account_name or subject.model.key.name,
+        image_pull_policy=environment.image_pull_policy,
+        image_pull_secrets=tuple(dict.fromkeys(secrets)),
+        node_selector=_node_selector(subject, option),
+        tolerations=tuple(_wire(toleration) for toleration in tolerations),
+        priority_class=placement.priority_class_name or "",
+        memory_items=option.sizing.per_pod,
+    )
+
+
+def _node_selector(subject: Subject, option: Option) -> dict[str, str]:
+    """The user's own labels, and those without which the plan would not be true."""
+    placement = subject.spec.placement or Placement()
+    needed = {}
+    if option.gpu is not None:
+        needed[LABEL_GPU_PRODUCT] = option.gpu.product
+    elif len(built_for := cpu_architectures(subject)) == 1:
+        needed[LABEL_ARCHITECTURE] = built_for[0]
+    return dict(sorted({**placement.node_selector, **needed}.items()))
+
+
+def _gpu(option: Option) -> GpuPlan | None:
+    if option.gpu is None:
+        return None
+    return GpuPlan(
+        product=option.gpu.product,
+        architecture=option.gpu.architecture,
+        memory_items=option.sizing.per_gpu,
+    )
+
+
+def _summary(option: Option) -> str:
+    checkpoint, context = option.checkpoint.name.value, option.sizing.context
+    if option.gpu is None:
+        return f"CPU, {checkpoint}, {context} ctx"
+    return f"1x {option.gpu.product} in one node, {checkpoint}, TP1, {context} ctx"
+
+
+def _startup_seconds(weights_bytes: int) -> int:
+    """Whole minutes, so that a small change of a checkpoint does not make another plan."""
+    seconds = _STARTUP_SECONDS + weights_bytes // _LOAD_BYTES_PER_SECOND
+    return min(_LONGEST_STARTUP, -(-seconds // 60) * 60)
+
+
+def _rejected(taken: Option, found: Search) -> tuple[RejectedOption, ...]:
+    """The options that fit first, then those that do not, the nearest first."""
+    others = (
+        RejectedOption(
+            option=option.name,
+            reason="NotPreferred",
+            message=f"Fits, but {taken.name} was preferred: the order is free GPUs, precision,"
+            " newer GPU, larger GPU, name.",
+        )
+        for option in found.options
+        if option is not taken
+    )
+    misfits = (
+        RejectedOption(option=each.name, reason=each.reason.value, message=each.message)
+        for each in found.rejected
+    )
+    return (*others, *misfits)
+
+
+def _wire(value: Any) -> dict[str, Any]:
+    wire: dict[str, Any] = msgspec.to_builtins(value)
+    return wire

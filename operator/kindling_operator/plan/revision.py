@@ -1,0 +1,129 @@
+"""Frozen plans: which inputs a plan belongs to, its name, and what is stored of it.
+
+A plan belongs to a digest of the spec's fields that it depends on; replicas, scaling, rollout and
+endpoint are not among them. `kindling replan` adds a word to the digest, and so makes another
+revision of the same inputs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from kindling_operator.model.api import InferenceModelSpec
+from kindling_operator.model.api_cache import Cache, ObjectStore
+from kindling_operator.model.names import (
+    ANNOTATION_SERVED,
+    CONTROLLER_REVISION,
+    REVISION_DIGITS,
+    revision_object_name,
+)
+from kindling_operator.model.objects import ChildView
+from kindling_operator.model.parse import Invalid, ParsedModel
+from kindling_operator.model.plan import EnginePlan, Revision
+from kindling_operator.model.snapshot import Snapshot
+
+
+def inputs_digest(spec: InferenceModelSpec) -> str:
+    """Digest of the fields that a plan depends on.
+
+    Fields that have their default are left out, so a new optional field does not change the digest
+    of an object that does not use it.
+    """
+    cache = spec.cache or Cache()
+    inputs = {
+        "model": spec.model,
+        "serving": spec.serving,
+        "placement": spec.placement,
+        "runtime": spec.runtime,
+        "hostMemory": cache.host_memory,
+        "encoderMemory": cache.encoder_memory,
+        "objectStore": _store_identity(cache.object_store),
+    }
+    wire = _without_empty(msgspec.to_builtins(inputs))
+    return hashlib.sha256(msgspec.json.encode(wire, order="sorted")).hexdigest()
+
+
+def revision_hash(inputs: str, replan: str) -> str:
+    """The revision's name part for these inputs and the user's last word for a new plan."""
+    whole = hashlib.sha256(f"{inputs}\n{replan}".encode()).hexdigest()
+    return whole[:REVISION_DIGITS]
+
+
+def new_revision(model: ParsedModel, plan: EnginePlan) -> Revision:
+    """A revision that is not stored yet."""
+    inputs, replan = inputs_digest(model.spec), model.metadata.replan
+    return Revision(hash=revision_hash(inputs, replan), inputs=inputs, replan=replan, plan=plan)
+
+
+def wanted_hash(model: ParsedModel) -> str:
+    """The name part of the revision that the present spec asks for."""
+    return revision_hash(inputs_digest(model.spec), model.metadata.replan)
+
+
+def stored_revisions(snapshot: Snapshot, model: ParsedModel | Invalid) -> tuple[Revision, ...]:
+    """Every revision of a model that is stored, the newest first.
+
+    Objects that only carry the model's labels do not count: the owner's uid decides.
+    """
+    routed = set(snapshot.endpoints.get(model.key, ()))
+    serving = {p.revision for p in snapshot.pods_of(model.key) if p.name in routed}
+    found = (
+        _stored(child, model.key.name, serving)
+        for child in snapshot.children.get(model.key, ())
+        if child.ref.kind == CONTROLLER_REVISION and child.owner_uid == model.metadata.uid
+    )
+    revisions = [revision for revision in found if revision is not None]
+    return tuple(sorted(revisions, key=_age, reverse=True))
+
+
+def _age(revision: Revision) -> tuple[datetime, str]:
+    # Stored revisions have a time of creation; the API server gives it whole seconds.
+    return revision.created or datetime.min.replace(tzinfo=UTC), revision.hash
+
+
+def _stored(child: ChildView, model: str, serving: set[str]) -> Revision | None:
+    """What a ControllerRevision holds; None for one that this code did not write."""
+    hash_ = child.ref.name.removeprefix(revision_object_name(model, ""))
+    data = child.manifest.get("data")
+    if not isinstance(data, Mapping) or hash_ == child.ref.name:
+        return None
+    try:
+        plan = msgspec.convert(data.get("plan"), EnginePlan)
+    except msgspec.ValidationError:
+        return None
+    return Revision(
+        hash=hash_,
+        inputs=str(data.get("inputs", "")),
+        replan=str(data.get("replan", "")),
+        plan=plan,
+        served=child.annotations.get(ANNOTATION_SERVED) == "true" or hash_ in serving,
+        created=child.created,
+        data=data,
+    )
+
+
+def _store_identity(store: ObjectStore | None) -> dict[str, Any] | None:
+    """Existence and identity of the store; its limits are not part of a plan (api.md 2.3)."""
+    if store is None:
+        return None
+    wire: dict[str, Any] = msgspec.to_builtins(store)
+    limits = ("admission", "maxBytes", "maxAge")
+    return {key: value for key, value in wire.items() if key not in limits}
+
+
+def _without_empty(value: Any) -> Any:
+    """Drop what says nothing: null, and the empty objects of fields that were only opened.
+
+    The object store is left as it is: `podIdentity: {}` says something.
+    """
+    if not isinstance(value, dict):
+        return value
+    found = {
+        key: each if key == "objectStore" else _without_empty(each) for key, each in value.items()
+    }
+    return {key: each for key, each in found.items() if each is not None and each != {}}

@@ -1,0 +1,237 @@
+"""Every way to serve a model on the nodes that exist, in the order of preference.
+
+An option is a checkpoint on a class of device. One that cannot work is kept with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kindling_operator.model.architecture import (
+    Capability,
+    CapabilityStatus,
+    Checkpoint,
+    CheckpointName,
+    Device,
+)
+from kindling_operator.model.conditions import Reason
+from kindling_operator.model.objects import NodeView
+from kindling_operator.plan.devices import (
+    GpuClass,
+    gpu_classes,
+    usable_nodes,
+    wanted_class,
+)
+from kindling_operator.plan.sizing import Misfit, Sizing, cpu_sizing, gpu_sizing
+from kindling_operator.plan.subject import Subject
+
+_PRECISION = {CheckpointName.BF16: 16, CheckpointName.NVFP4: 4}
+
+CPU_IMAGE_ARCHITECTURES = ("amd64",)
+"""What the runtime-cpu image is built for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A checkpoint on CPU (`gpu` None) or on one GPU of a class, with the nodes that have it.
+
+    `warning` is set where the combination is unverified and the user insists on it.
+    """
+
+    checkpoint: Checkpoint
+    gpu: GpuClass | None
+    sizing: Sizing
+    nodes: tuple[NodeView, ...]
+    warning: str = ""
+
+    @property
+    def name(self) -> str:
+        return option_name(self.checkpoint, self.gpu)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """An option that cannot be taken; `reason` as in status, `short` the bytes that lack."""
+
+    name: str
+    reason: Reason
+    message: str
+    short: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What was found: options that fit, best first, and the others, nearest first."""
+
+    options: tuple[Option, ...]
+    rejected: tuple[Rejected, ...]
+
+
+def search(subject: Subject, nodes: Iterable[NodeView]) -> Search:
+    """Judge every candidate against the nodes, as if all of their GPUs were free."""
+    found = [*_on_gpus(subject, nodes), *_on_cpu(subject, nodes)]
+    options = sorted((o for o in found if isinstance(o, Option)), key=_preference)
+    rejected = sorted((r for r in found if isinstance(r, Rejected)), key=_nearness)
+    return Search(tuple(options), tuple(rejected))
+
+
+def option_name(checkpoint: Checkpoint, gpu: GpuClass | None) -> str:
+    """The option as people read it; unique among the candidates of one search."""
+    if gpu is None:
+        return f"{checkpoint.name.value} on CPU"
+    return f"{checkpoint.name.value} on 1 x {gpu.product} ({gpu.capability}, {gpu.architecture})"
+
+
+def capability(subject: Subject, checkpoint: Checkpoint, gpu: GpuClass) -> Capability | None:
+    """What is known about a checkpoint on a class of GPU; None if nothing is."""
+    return next(
+        (
+            known
+            for known in subject.entry.capabilities
+            if known.feature is None
+            and known.gpu_architecture in (None, gpu.capability)
+            and known.checkpoint in (None, checkpoint.name)
+        ),
+        None,
+    )
+
+
+def _on_gpus(subject: Subject, nodes: Iterable[NodeView]) -> Iterator[Option | Rejected]:
+    if Device.GPU not in subject.architecture.devices:
+        return
+    placement = subject.spec.placement
+    usable = usable_nodes(nodes, placement, gpu=True)
+    for gpu in gpu_classes(usable):
+        if not wanted_class(gpu, placement):
+            continue
+        for checkpoint in _checkpoints(subject):
+            yield _on_gpu(subject, checkpoint, gpu, usable)
+
+
+def _on_gpu(
+    subject: Subject, checkpoint: Checkpoint, gpu: GpuClass, nodes: tuple[NodeView, ...]
+) -> Option | Rejected:
+    known = capability(subject, checkpoint, gpu)
+    problem = _unfit(subject, checkpoint, gpu, known)
+    if problem is not None:
+        return problem
+    sizing = gpu_sizing(subject, checkpoint, gpu)
+    if isinstance(sizing, Misfit):
+        name = option_name(checkpoint, gpu)
+        return Rejected(name, sizing.reason, sizing.message, sizing.short)
+    unverified = known is not None and known.status is CapabilityStatus.UNVERIFIED
+    return Option(
+        checkpoint,
+        gpu,
+        sizing,
+        nodes=tuple(node for node in nodes if gpu.has(node)),
+        warning=known.reason if known is not None and unverified else "",
+    )
+
+
+def _on_cpu(subject: Subject, nodes: Iterable[NodeView]) -> Iterator[Option]:
+    placement = subject.spec.placement
+    gpu_only = placement is not None and placement.gpu is not None
+    if Device.CPU not in subject.architecture.devices or gpu_only:
+        return
+    usable = usable_nodes(nodes, placement, gpu=False)
+    built_for = cpu_architectures(subject)
+    for checkpoint in _checkpoints(subject):
+        sizing = cpu_sizing(subject, checkpoint)
+        large = tuple(
+            node
+            for node in usable
+            if node.memory >= sizing.memory
+            and node.cpu_millis >= sizing.cpu_millis
+            and (not built_for or node.architecture in built_for)
+        )
+        yield Option(checkpoint, None, sizing, large)
+
+
+def cpu_architectures(subject: Subject) -> tuple[str, ...]:
+    """What the CPU image runs on; empty where only the user knows, whose image it is."""
+    runtime = subject.spec.runtime
+    return () if runtime is not None and runtime.image else CPU_IMAGE_ARCHITECTURES
+
+
+def _checkpoints(subject: Subject) -> tuple[Checkpoint, ...]:
+    pinned = subject.spec.model.checkpoint.pinned
+    return tuple(c for c in subject.architecture.checkpoints if pinned in (None, c.name))
+
+
+def _unfit(
+    subject: Subject, checkpoint: Checkpoint, gpu: GpuClass, known: Capability | None
+) -> Rejected | None:
+    """A combination that is known to fail, or that nobody has tried and nobody insists on."""
+    if known is None or known.status is CapabilityStatus.SUPPORTED:
+        return None
+    name = option_name(checkpoint, gpu)
+    where = f"{subject.entry.title} {checkpoint.name.value} on {gpu.product} ({gpu.capability})"
+    if known.status is CapabilityStatus.BROKEN:
+        return Rejected(
+            name,
+            Reason.BROKEN_COMBINATION,
+            f"{where} is known to fail, {known.reason}: use GPUs of"
+            f" {' or '.join(supported_capabilities(subject))}.",
+        )
+    if _pinned(subject, known, gpu):
+        return None
+    pin = (
+        f"spec.model.checkpoint {checkpoint.name.value}"
+        if known.checkpoint is not None
+        else f"spec.placement.gpu.products {gpu.product}"
+    )
+    return Rejected(
+        name,
+        Reason.NO_SUPPORTED_GPU,
+        f"{where} is unverified, {known.reason}: pin {pin} to take it nevertheless.",
+    )
+
+
+def supported_capabilities(subject: Subject) -> tuple[str, ...]:
+    """The GPU architectures that the model is known to run on, in the catalog's order."""
+    found = (
+        known.gpu_architecture
+        for known in subject.entry.capabilities
+        if known.status is CapabilityStatus.SUPPORTED and known.gpu_architecture is not None
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def _pinned(subject: Subject, known: Capability, gpu: GpuClass) -> bool:
+    """Whether the user insists on what is unverified: the checkpoint, or else the GPU."""
+    if known.checkpoint is not None:
+        return subject.spec.model.checkpoint.pinned is known.checkpoint
+    placement = subject.spec.placement
+    return (
+        placement is not None
+        and placement.gpu is not None
+        and gpu.product in placement.gpu.products
+    )
+
+
+def _preference(option: Option) -> tuple[bool, int, int, int, str, str]:
+    """GPUs before CPU, then the higher precision, then the newer and the larger GPU, then name."""
+    gpu = option.gpu
+    newer = int(gpu.capability.removeprefix("sm")) if gpu is not None else 0
+    return (
+        gpu is None,
+        -_PRECISION[option.checkpoint.name],
+        -newer,
+        -gpu.memory if gpu is not None else 0,
+        gpu.product if gpu is not None else "",
+        option.name,
+    )
+
+
+_NEARNESS = (
+    Reason.CONTEXT_DOES_NOT_FIT,
+    Reason.WEIGHTS_DO_NOT_FIT,
+    Reason.NO_SUPPORTED_GPU,
+    Reason.BROKEN_COMBINATION,
+)
+
+
+def _nearness(rejected: Rejected) -> tuple[int, int, str]:
+    return _NEARNESS.index(rejected.reason), rejected.short, rejected.name

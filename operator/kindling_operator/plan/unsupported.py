@@ -1,0 +1,166 @@
+"""Fields whose behaviour does not exist yet: each is refused by name, none is ignored.
+
+A field leaves this table in the change that gives it its behaviour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kindling_operator.model.api import InferenceModelSpec
+from kindling_operator.model.api_cache import Cache
+from kindling_operator.model.api_model import Weights
+from kindling_operator.model.api_placement import Parallelism
+from kindling_operator.model.api_serving import Frontend, Gateway, SpeculationMode
+from kindling_operator.model.quantities import quantity_bytes
+
+LOCAL_SCHEMES = ("pvc", "file")
+"""Weights that this version can serve: they are already where the pod can read them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """A field with the value that is refused and the way to do without it.
+
+    `given` returns the value as it is shown to the user, "" if it needs no showing, and None if
+    the spec does not ask for it.
+    """
+
+    field: str
+    given: Callable[[InferenceModelSpec], str | None]
+    instead: str
+
+    def problem(self, spec: InferenceModelSpec) -> str | None:
+        """The refusal in one sentence, or None."""
+        value = self.given(spec)
+        if value is None:
+            return None
+        shown = f" {value}" if value else ""
+        return f"{self.field}{shown} is not supported by this version: {self.instead}."
+
+
+def _if(asked: object) -> str | None:
+    return "" if asked else None
+
+
+def _weights(spec: InferenceModelSpec) -> Weights:
+    return spec.model.weights or Weights()
+
+
+def _cache(spec: InferenceModelSpec) -> Cache:
+    return spec.cache or Cache()
+
+
+def _parallelism(spec: InferenceModelSpec) -> Parallelism:
+    pinned = spec.placement.parallelism if spec.placement is not None else None
+    return pinned or Parallelism()
+
+
+def _remote_uri(spec: InferenceModelSpec) -> str | None:
+    uri = _weights(spec).uri
+    return uri if uri is not None and uri.partition("://")[0] not in LOCAL_SCHEMES else None
+
+
+def _above_one(size: int | None) -> str | None:
+    return str(size) if size is not None and size > 1 else None
+
+
+def _above_zero(quantity: int | str | None) -> str | None:
+    return str(quantity) if quantity is not None and quantity_bytes(quantity) > 0 else None
+
+
+_ONE_GPU = "one GPU per replica is planned, remove it or set it to 1"
+
+UNSUPPORTED: tuple[Unsupported, ...] = (
+    Unsupported(
+        "spec.model.weights.uri",
+        _remote_uri,
+        "copy the weights to a PersistentVolumeClaim and write pvc://CLAIM/PATH",
+    ),
+    Unsupported(
+        "spec.model.weights.tokenSecretRef",
+        lambda s: _if(_weights(s).token_secret_ref),
+        "nothing is downloaded, remove it",
+    ),
+    Unsupported(
+        "spec.model.weights.cacheClaim",
+        lambda s: _if(_weights(s).cache_claim),
+        "remove it, the pod's own ephemeral volume is used",
+    ),
+    Unsupported(
+        "spec.serving.speculation.mode",
+        lambda s: "Fixed" if s.serving.speculation.mode is SpeculationMode.FIXED else None,
+        "use Auto or Disabled, both of which draft nothing",
+    ),
+    Unsupported(
+        "spec.serving.mediaDomains",
+        lambda s: ", ".join(s.serving.media_domains) or None,
+        "send media inside the request as data: URLs",
+    ),
+    Unsupported(
+        "spec.serving.adapters",
+        lambda s: ", ".join(a.name for a in s.serving.adapters) or None,
+        "remove it and serve the base model",
+    ),
+    Unsupported(
+        "spec.serving.frontend",
+        lambda s: "Rust" if s.serving.frontend is Frontend.RUST else None,
+        "use Python",
+    ),
+    Unsupported(
+        "spec.serving.disaggregation",
+        lambda s: _if(s.serving.disaggregation),
+        "remove it, each replica then computes prompts and answers",
+    ),
+    Unsupported(
+        "spec.endpoint.gateway",
+        lambda s: "InferencePool" if s.endpoint.gateway is Gateway.INFERENCE_POOL else None,
+        "use Router",
+    ),
+    Unsupported(
+        "spec.endpoint.apiKeysSecretRef",
+        lambda s: _if(s.endpoint.api_keys_secret_ref),
+        "remove it and admit clients with a NetworkPolicy",
+    ),
+    Unsupported(
+        "spec.placement.parallelism.tensor",
+        lambda s: _above_one(_parallelism(s).tensor),
+        _ONE_GPU,
+    ),
+    Unsupported(
+        "spec.placement.parallelism.pipeline",
+        lambda s: _above_one(_parallelism(s).pipeline),
+        _ONE_GPU,
+    ),
+    Unsupported(
+        "spec.placement.parallelism.data",
+        lambda s: _above_one(_parallelism(s).data),
+        "raise spec.replicas instead",
+    ),
+    Unsupported(
+        "spec.placement.parallelism.expert",
+        lambda s: _if(_parallelism(s).expert),
+        "one GPU per replica holds all experts, remove it",
+    ),
+    Unsupported(
+        "spec.scaling",
+        lambda s: _if(s.scaling),
+        "remove it and set spec.replicas, by hand or with a HorizontalPodAutoscaler",
+    ),
+    Unsupported(
+        "spec.cache.hostMemory",
+        lambda s: _above_zero(_cache(s).host_memory),
+        "remove it or set it to 0",
+    ),
+    Unsupported(
+        "spec.cache.encoderMemory",
+        lambda s: _above_zero(_cache(s).encoder_memory),
+        "remove it or set it to 0",
+    ),
+    Unsupported(
+        "spec.cache.objectStore",
+        lambda s: _if(_cache(s).object_store),
+        "remove it, the KV cache then lives as long as its pod",
+    ),
+)

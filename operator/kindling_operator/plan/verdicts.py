@@ -1,0 +1,60 @@
+"""What the planner says about conditions other than Accepted.
+
+Where it says nothing, the condition follows from the pods, and the report stage reads them.
+"""
+
+from __future__ import annotations
+
+from kindling_operator.model.api import Rollout
+from kindling_operator.model.conditions import ConditionType, Reason
+from kindling_operator.model.names import Key, revision_object_name
+from kindling_operator.model.plan import Revision, Verdict
+
+
+def waiting_verdicts(
+    accepted: Verdict, waiting: Verdict | None, replicas: int
+) -> tuple[Verdict, ...]:
+    """A model of which nothing exists: refused, or waiting for what `waiting` says."""
+    if waiting is None:
+        return (accepted,)
+    return (
+        accepted,
+        waiting,
+        Verdict(
+            ConditionType.PROGRESSING,
+            Reason.CREATING,
+            "Nothing is created yet, it starts by itself once what Scheduled names is there.",
+        ),
+        Verdict(
+            ConditionType.AVAILABLE,
+            Reason.NO_READY_REPLICA,
+            f"0 of {replicas} replicas exist: see the condition Scheduled.",
+        ),
+    )
+
+
+def change_waits(waiting: Verdict, key: Key, serving: Revision) -> Verdict:
+    """A new revision waits while an older one runs."""
+    name = revision_object_name(key.name, serving.hash)
+    if waiting.reason is not Reason.INSUFFICIENT_GPU:
+        return waiting
+    return Verdict(
+        ConditionType.SCHEDULED,
+        Reason.WAITING_FOR_CAPACITY,
+        f"The new revision waits and {name} keeps its replicas: {_lowered(waiting.message)}",
+    )
+
+
+def overdue_verdict(key: Key, overdue: Revision, rollout: Rollout) -> Verdict:
+    """A first revision that has not served in time; it is tried on, there is nothing older."""
+    name = revision_object_name(key.name, overdue.hash)
+    return Verdict(
+        ConditionType.PROGRESSING,
+        Reason.DEADLINE_EXCEEDED,
+        f"Revision {name} generated no token within {rollout.progress_deadline}: see the reason of"
+        " Available, then correct the spec or raise spec.rollout.progressDeadline.",
+    )
+
+
+def _lowered(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]

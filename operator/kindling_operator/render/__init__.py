@@ -1,0 +1,53 @@
+"""From a decision to manifests. Pure: the same decision gives the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kindling_operator.model.names import CHILD_KINDS
+from kindling_operator.model.parse import Invalid, ParsedModel
+from kindling_operator.model.plan import Decision
+from kindling_operator.model.snapshot import Snapshot
+from kindling_operator.render.configmap import launch_config
+from kindling_operator.render.deployment import deployment
+from kindling_operator.render.metadata import Manifest
+from kindling_operator.render.revision import controller_revision, revision_data
+from kindling_operator.render.service import service
+from kindling_operator.render.serviceaccount import service_account
+
+__all__ = ["Manifest", "render"]
+
+
+def render(snapshot: Snapshot, decision: Decision) -> tuple[Manifest, ...]:
+    """Every child that the model should have, in the order of apply.
+
+    Nothing for a decision that leaves things untouched: it is not to be applied at all.
+    """
+    model = snapshot.models[decision.key]
+    if decision.untouched or isinstance(model, Invalid):
+        return ()
+    order = {kind.kind: place for place, kind in enumerate(CHILD_KINDS)}
+    found = _children(model, decision)
+    return tuple(sorted(found, key=lambda m: (order[m["kind"]], m["metadata"]["name"])))
+
+
+def _children(model: ParsedModel, decision: Decision) -> Iterator[Manifest]:
+    owner = model.metadata
+    for target in decision.targets:
+        yield controller_revision(owner, target.revision)
+        yield launch_config(owner, target.revision)
+        yield deployment(owner, target, model.spec.rollout)
+    for revision in decision.kept:
+        yield controller_revision(owner, revision)
+    if decision.targets:
+        yield service(owner, port=model.spec.endpoint.port)
+    if model.key.name in _accounts(model, decision):
+        yield service_account(owner)
+
+
+def _accounts(model: ParsedModel, decision: Decision) -> set[str]:
+    """ServiceAccounts that pods of the decision run as, those of frozen templates included."""
+    templates = (
+        revision_data(model.key, target.revision)["template"] for target in decision.targets
+    )
+    return {template["spec"].get("serviceAccountName", "") for template in templates}

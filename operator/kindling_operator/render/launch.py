@@ -1,0 +1,42 @@
+"""The launch plan of a pod: the part of the engine plan that the runtime obeys."""
+
+from kindling_operator.model.plan import EnginePlan
+from kindling_runtime import contract
+
+_ENDPOINT_SECONDS = 5
+"""Until every node has taken the pod out of the Service: one change of an EndpointSlice, and
+kube-proxy's next sync."""
+_GRACE_SECONDS = 30
+"""vLLM 0.32 needed up to 14 s after its last stream to end."""
+
+
+def launch_text(plan: EnginePlan) -> str:
+    """The launch plan as canonical JSON."""
+    return contract.encode(launch_plan(plan)).decode()
+
+
+def launch_plan(plan: EnginePlan) -> contract.LaunchPlan:
+    """The runtime's orders for one pod."""
+    on_cpu = plan.gpu is None
+    return contract.LaunchPlan(
+        model=contract.Model(name=plan.model, served_name=plan.served_name),
+        weights=contract.Weights(uri=plan.weights.uri, path=plan.weights.path),
+        engine=contract.Engine(argv=plan.argv, env=plan.env),
+        probe=contract.Probe(startup_seconds=plan.startup_seconds),
+        drain=drain(plan),
+        expected=contract.Expected(
+            # On a GPU the engine sizes its KV cache by what its own profile run leaves over.
+            kv_blocks=plan.kv.blocks if on_cpu else None,
+            kv_tokens=plan.kv.tokens if on_cpu else None,
+            max_model_len=plan.context_length,
+        ),
+    )
+
+
+def drain(plan: EnginePlan) -> contract.Drain:
+    """How a pod leaves; the pod's grace period is computed from the same numbers."""
+    return contract.Drain(
+        endpoint_seconds=_ENDPOINT_SECONDS,
+        stream_seconds=plan.drain_seconds,
+        grace_seconds=_GRACE_SECONDS,
+    )

@@ -1,0 +1,143 @@
+"""The pod of one replica: restricted Pod Security, nothing writable but what is named here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kindling_operator.model.names import ENGINE_CONTAINER, GPU_RESOURCE, Key
+from kindling_operator.model.names import revision_object_name as object_name
+from kindling_operator.model.plan import EnginePlan
+from kindling_operator.plan.engine import WEIGHTS_ROOT
+from kindling_operator.render.launch import drain
+from kindling_operator.render.metadata import labels, leader_selector
+from kindling_operator.render.quantities import cpu_quantity, memory_quantity
+from kindling_runtime.contract import (
+    ENGINE_PORT,
+    LIVE_PATH,
+    PLAN_PATH,
+    READY_PATH,
+    RUNTIME_PORT,
+    TERMINATION_LOG_PATH,
+    termination_grace_seconds,
+)
+
+HTTP_PORT_NAME = "http"
+_RUNTIME_PORT_NAME = "runtime"
+
+_USER = 65532
+_PLAN_FOLDER, _, PLAN_KEY = PLAN_PATH.rpartition("/")
+_SCRATCH = "16Gi"
+"""Compiled kernels and temporary files; the pod is evicted beyond it."""
+
+_ENVIRONMENT = {
+    # The user has no home in the image, and /tmp is all that can be written.
+    "HOME": "/tmp",
+    "USER": "kindling",
+    "VLLM_CACHE_ROOT": "/tmp/vllm",
+    "FLASH_ATTENTION_CUTE_DSL_CACHE_DIR": "/tmp/vllm/cute",
+}
+
+
+def pod_template(key: Key, revision: str, plan: EnginePlan) -> dict[str, Any]:
+    """The pod template of a revision, complete: from here on it is only ever copied."""
+    return {
+        "metadata": {
+            "labels": {**labels(key, ENGINE_CONTAINER, revision), **leader_selector(key)},
+        },
+        "spec": {
+            "serviceAccountName": plan.pod.service_account,
+            "automountServiceAccountToken": False,
+            # A Service called "vllm" would set VLLM_PORT in every pod of the namespace.
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": termination_grace_seconds(drain(plan)),
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": _USER,
+                "runAsGroup": _USER,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [_engine(plan)],
+            "volumes": _volumes(key, revision, plan),
+            **_placement(plan),
+        },
+    }
+
+
+def _engine(plan: EnginePlan) -> dict[str, Any]:
+    return {
+        "name": ENGINE_CONTAINER,
+        "image": plan.image,
+        "imagePullPolicy": plan.pod.image_pull_policy,
+        "command": ["kindling-runtime", "serve", "--plan", PLAN_PATH],
+        "env": [{"name": name, "value": value} for name, value in sorted(_ENVIRONMENT.items())],
+        "ports": [
+            {"name": HTTP_PORT_NAME, "containerPort": ENGINE_PORT, "protocol": "TCP"},
+            {"name": _RUNTIME_PORT_NAME, "containerPort": RUNTIME_PORT, "protocol": "TCP"},
+        ],
+        "resources": _resources(plan),
+        # The runtime bounds the start itself and answers /livez from its first second on.
+        "readinessProbe": _probe(READY_PATH, period=2, failures=2),
+        "livenessProbe": _probe(LIVE_PATH, period=10, failures=3),
+        "terminationMessagePath": TERMINATION_LOG_PATH,
+        "terminationMessagePolicy": "File",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": _mounts(plan),
+    }
+
+
+def _resources(plan: EnginePlan) -> dict[str, Any]:
+    """Memory is bounded, CPU is not: a limit would slow the start down and save nothing."""
+    memory = {"memory": memory_quantity(plan.pod.memory)}
+    gpus = {GPU_RESOURCE: str(plan.gpus_per_pod)} if plan.gpus_per_pod else {}
+    return {
+        "requests": {"cpu": cpu_quantity(plan.pod.cpu_millis), **memory, **gpus},
+        "limits": {**memory, **gpus},
+    }
+
+
+def _probe(path: str, *, period: int, failures: int) -> dict[str, Any]:
+    return {
+        "httpGet": {"path": path, "port": _RUNTIME_PORT_NAME, "scheme": "HTTP"},
+        "periodSeconds": period,
+        "timeoutSeconds": 5,
+        "failureThreshold": failures,
+    }
+
+
+def _volumes(key: Key, revision: str, plan: EnginePlan) -> list[dict[str, Any]]:
+    shared = {"medium": "Memory", "sizeLimit": memory_quantity(plan.pod.shared_memory)}
+    volumes: list[dict[str, Any]] = [
+        {"name": "plan", "configMap": {"name": object_name(key.name, revision)}},
+        {"name": "tmp", "emptyDir": {"sizeLimit": _SCRATCH}},
+        {"name": "shm", "emptyDir": shared},
+    ]
+    if plan.weights.claim:
+        claim = {"claimName": plan.weights.claim, "readOnly": True}
+        volumes.append({"name": "weights", "persistentVolumeClaim": claim})
+    return volumes
+
+
+def _mounts(plan: EnginePlan) -> list[dict[str, Any]]:
+    mounts: list[dict[str, Any]] = [
+        {"name": "plan", "mountPath": _PLAN_FOLDER, "readOnly": True},
+        {"name": "tmp", "mountPath": "/tmp"},
+        {"name": "shm", "mountPath": "/dev/shm"},
+    ]
+    if plan.weights.claim:
+        mounts.append({"name": "weights", "mountPath": WEIGHTS_ROOT, "readOnly": True})
+    return mounts
+
+
+def _placement(plan: EnginePlan) -> dict[str, Any]:
+    """What was asked for; an empty field would be dropped by the API server."""
+    asked = {
+        "nodeSelector": dict(plan.pod.node_selector),
+        "tolerations": [dict(toleration) for toleration in plan.pod.tolerations],
+        "priorityClassName": plan.pod.priority_class,
+        "imagePullSecrets": [{"name": name} for name in plan.pod.image_pull_secrets],
+    }
+    return {field: value for field, value in asked.items() if value}
