@@ -87,19 +87,19 @@ def store(uri: str = "s3://kv/flint", identity: Object | None = None, **fields: 
 ILL_TYPED: Final = {
     "a model that nobody knows": IllTyped(
         {"model": {"name": "flnt"}},
-        '* spec.model.name: Unsupported value: "flnt": supported values: "inkling", "flint",'
+        '\n* spec.model.name: Unsupported value: "flnt": supported values: "inkling", "flint",'
         f' "custom"\n{UNCHECKED}',
         "spec.model.name 'flnt' is not in the catalog: use one of inkling, flint, custom",
     ),
     "no model": IllTyped(
         {},
-        f"* spec.model: Required value\n{UNCHECKED}",
+        f"\n* spec.model: Required value\n{UNCHECKED}",
         "spec: the required field is missing: model, see `kubectl explain im.spec`",
     ),
     "a number in quotes": IllTyped(
         flint(serving={"contextLength": "128k"}),
-        '* spec.serving.contextLength: Invalid value: "string": spec.serving.contextLength in body'
-        f' must be of type integer: "string"\n{UNCHECKED}',
+        '\n* spec.serving.contextLength: Invalid value: "string": spec.serving.contextLength in'
+        f' body must be of type integer: "string"\n{UNCHECKED}',
         "spec.serving.contextLength '128k': expected int, got str, see"
         " `kubectl explain im.spec.serving.contextLength`",
     ),
@@ -112,7 +112,7 @@ ILL_TYPED: Final = {
     ),
     "a word that is none of the choices": IllTyped(
         flint(serving={"frontend": "Go"}),
-        '* spec.serving.frontend: Unsupported value: "Go": supported values: "Python", "Rust"\n'
+        '\n* spec.serving.frontend: Unsupported value: "Go": supported values: "Python", "Rust"\n'
         f"{UNCHECKED}",
         "spec.serving.frontend 'Go': invalid enum value 'Go', see"
         " `kubectl explain im.spec.serving.frontend`",
@@ -126,19 +126,19 @@ ILL_TYPED: Final = {
     ),
     "a shape that is missing": IllTyped(
         custom(hiddenSize=None),
-        f"* spec.model.custom.hiddenSize: Required value\n{UNCHECKED}",
+        f"\n* spec.model.custom.hiddenSize: Required value\n{UNCHECKED}",
         "spec.model.custom: the required field is missing: hiddenSize, see"
         " `kubectl explain im.spec.model.custom`",
     ),
     "no upper end of scaling": IllTyped(
         flint(scaling={"minReplicas": 1}),
-        f"* spec.scaling.maxReplicas: Required value\n{UNCHECKED}",
+        f"\n* spec.scaling.maxReplicas: Required value\n{UNCHECKED}",
         "spec.scaling: the required field is missing: maxReplicas, see"
         " `kubectl explain im.spec.scaling`",
     ),
     "memory that is a truth value": IllTyped(
         flint(cache={"hostMemory": True}),
-        '* spec.cache.hostMemory: Invalid value: "boolean": spec.cache.hostMemory in body must be'
+        '\n* spec.cache.hostMemory: Invalid value: "boolean": spec.cache.hostMemory in body must be'
         f' of type integer,string: "boolean"\n{UNCHECKED}',
         "spec.cache.hostMemory True: expected int | str, got bool, see"
         " `kubectl explain im.spec.cache.hostMemory`",

@@ -223,6 +223,12 @@ PLACEMENT: Final = {
         _LABEL_VALUE,
         "gpu west",
     ),
+    "a toleration of a key with a blank": Refusal(
+        flint(placement={"tolerations": [{"key": "node pool"}]}),
+        "spec.placement.tolerations[0].key",
+        "write a label key, such as nvidia.com/gpu.product or pool",
+        "node pool",
+    ),
     "a toleration of nothing": Refusal(
         flint(placement={"tolerations": [{"operator": "Equal"}]}),
         "spec.placement.tolerations[0]",

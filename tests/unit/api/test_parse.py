@@ -1,5 +1,6 @@
 """Objects as people write them become typed ones."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,6 +8,7 @@ import msgspec
 import pytest
 import yaml
 from tests.support.manifests import model
+from tests.support.onenode import ROOT
 from tests.support.refusals import FLINT, custom
 
 from kindling_operator.model.api import InferenceModelSpec, OnFailure
@@ -15,69 +17,12 @@ from kindling_operator.model.api_model import CheckpointChoice, ModelName
 from kindling_operator.model.api_serving import Frontend, Gateway, SpeculationMode
 from kindling_operator.model.architecture import AttentionKind, CheckpointName, Device, Modality
 from kindling_operator.model.parse import ParsedModel, parse
+from kindling_operator.schema.crd import root_schema
+from kindling_operator.schema.structural import Schema
 
 UUID = "11111111-2222-3333-4444-55555555AAAA"
 
-WHOLE = """
-model:
-  name: inkling
-  checkpoint: Auto
-  weights:
-    uri: s3://ml-weights/inkling
-    revision: 3f0c9a
-    tokenSecretRef: {name: hf, key: token}
-    cacheClaim: weights
-serving:
-  servedName: inkling
-  contextLength: 131072
-  concurrency: 8
-  speculation: {mode: Fixed, tokens: 4}
-  modalities: [Text, Image, Audio]
-  mediaDomains: [assets.example.com]
-  adapters: [{name: support, uri: "s3://adapters/support"}]
-  frontend: Python
-  disaggregation: {prefillReplicas: 1, decodeReplicas: 2}
-  extraArgs: ["--seed=7", "--enable-log-requests"]
-endpoint:
-  port: 8000
-  gateway: Router
-  apiKeysSecretRef: {name: keys}
-placement:
-  gpu: {products: [NVIDIA-H200], minMemory: 80Gi}
-  parallelism: {tensor: 8, pipeline: 1, data: 2, expert: true}
-  maxGpusPerReplica: 16
-  nodeSelector: {pool: gpu, topology.kubernetes.io/zone: eu-west-1a}
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  priorityClassName: serving
-runtime:
-  image: registry.example.com/kindling/runtime@sha256:0123
-  imagePullSecrets: [{name: registry}]
-  serviceAccountName: inkling
-  resources: {cpu: 2, memory: 8Gi}
-replicas: 1
-scaling:
-  minReplicas: 0
-  maxReplicas: 8
-  objective: {ttft: 2s, tpot: 60ms}
-  scaleToZeroAfter: 15m
-  prefillTokensPerSecond: 21000
-cache:
-  hostMemory: 200Gi
-  encoderMemory: 8Gi
-  objectStore:
-    uri: s3://kv-cache/inkling
-    region: eu-west-1
-    endpoint: https://s3.example.com
-    tokenEndpoint: https://sts.example.com
-    caBundle: {name: corporate-ca}
-    identity:
-      aws: {roleArn: "arn:aws:iam::123456789012:role/kv-cache"}
-    sharing: Namespace
-    admission: SecondUse
-    maxBytes: 20Ti
-    maxAge: 168h
-rollout: {progressDeadline: 45m, drainDeadline: 10m, onFailure: Rollback}
-"""
+WHOLE = (ROOT / "tests" / "support" / "every_field.yaml").read_text()
 
 
 def parsed(spec: dict[str, Any]) -> InferenceModelSpec:
@@ -132,10 +77,30 @@ def test_the_whole_spec_is_read_and_written_back() -> None:
     assert store.ca_bundle.key == "ca.crt"
 
 
-def test_nothing_of_the_whole_spec_is_a_default_in_disguise() -> None:
-    """The example is a good test of reading only if it sets each field of the spec."""
-    given = yaml.safe_load(WHOLE)
-    assert set(given) == {f.encode_name for f in msgspec.structs.fields(InferenceModelSpec)}
+def test_the_whole_spec_sets_every_field_but_its_alternatives() -> None:
+    alternatives = {
+        "spec.model.custom",
+        "spec.placement.tolerations.value",
+        "spec.placement.tolerations.tolerationSeconds",
+        "spec.cache.objectStore.identity.aws.podIdentity",
+        "spec.cache.objectStore.identity.gcp",
+        "spec.cache.objectStore.identity.azure",
+        "spec.cache.objectStore.identity.development",
+        "spec.cache.objectStore.caBundle.key",
+    }
+    schema = root_schema()["properties"]["spec"]
+    assert set(_unset(schema, yaml.safe_load(WHOLE), "spec")) == alternatives
+
+
+def _unset(schema: Schema, value: Any, path: str) -> Iterator[str]:
+    """Paths of fields that the value leaves out; nothing below those."""
+    if isinstance(value, list):
+        schema, value = schema["items"], value[0]
+    for name, part in schema.get("properties", {}).items():
+        if name in value:
+            yield from _unset(part, value[name], f"{path}.{name}")
+        else:
+            yield f"{path}.{name}"
 
 
 @pytest.mark.parametrize(

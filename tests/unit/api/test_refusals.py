@@ -1,11 +1,17 @@
 """Every broken rule has its sentence, without an API server."""
 
+import re
+
 import pytest
+from msgspec import inspect as mi
 from tests.support.manifests import model
+from tests.support.model_types import all_rules
 from tests.support.refusals import BAD_NAMES, FLINT, ILL_TYPED, IllTyped, Refusal
 from tests.support.refusals_by_rule import REFUSALS
 
+from kindling_operator.model.api import InferenceModelSpec
 from kindling_operator.model.conditions import Reason, fit_message
+from kindling_operator.model.fields import Rule
 from kindling_operator.model.parse import Invalid, parse
 
 
@@ -29,6 +35,21 @@ def test_a_name_that_no_service_can_have(name: str, sentence: str) -> None:
     found = parse(model(name, "ml", FLINT))
     assert isinstance(found, Invalid)
     assert found.message == f"metadata.name {name!r}: {sentence}"
+
+
+def test_every_rule_has_a_spec_that_breaks_it() -> None:
+    sentences = [refusal.sentence for refusal in REFUSALS.values()]
+    untested = [
+        rule.message
+        for rule in all_rules(mi.type_info(InferenceModelSpec))
+        if rule.holds is not None and not any(_says(rule, sentence) for sentence in sentences)
+    ]
+    assert untested == []
+
+
+def _says(rule: Rule, sentence: str) -> bool:
+    pattern = re.escape(rule.message).replace("%d", "[0-9]+").replace("%s", ".+")
+    return re.fullmatch(pattern, sentence) is not None
 
 
 def test_an_unknown_field_of_a_newer_version() -> None:

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from msgspec import Meta
 from msgspec import inspect as mi
+from tests.support.model_types import all_rules
 
 from kindling_operator.model.api import InferenceModelSpec
 from kindling_operator.model.fields import Rule, Spec, doc
@@ -175,30 +176,14 @@ def test_a_message_with_values_has_a_constant_twin() -> None:
 
 
 def test_each_message_has_as_many_values_as_places() -> None:
-    for rule in _all_rules(mi.type_info(InferenceModelSpec)):
+    for rule in all_rules(mi.type_info(InferenceModelSpec)):
         places = rule.message.count("%d") + rule.message.count("%s")
         assert places == len(rule.values), rule.message
 
 
 def test_only_transition_rules_lack_a_predicate() -> None:
-    for rule in _all_rules(mi.type_info(InferenceModelSpec)):
+    for rule in all_rules(mi.type_info(InferenceModelSpec)):
         assert (rule.holds is None) == ("oldSelf" in rule.cel), rule.message
-
-
-def _all_rules(kind: mi.Type) -> Iterator[Rule]:
-    match kind:
-        case mi.Metadata():
-            yield from (kind.extra or {}).get("rules", ())
-            yield from _all_rules(kind.type)
-        case mi.UnionType():
-            for option in kind.types:
-                yield from _all_rules(option)
-        case mi.StructType():
-            yield from getattr(kind.cls, "rules", ())
-            for part in kind.fields:
-                yield from _all_rules(part.type)
-        case mi.VarTupleType():
-            yield from _all_rules(kind.item_type)
 
 
 def test_a_spec_made_in_code_is_judged_too() -> None:
