@@ -21,12 +21,10 @@ A quantity is an integer or a string such as `80Gi`; a duration is a string such
 def reference_page() -> str:
     """The whole page."""
     root = root_schema()
-    sections = [("metadata", _rules(root))]
-    text = _HEAD
-    text += "The object as a whole:\n\n" + "\n".join(sections[0][1]) + "\n\n"
+    lines = ["The name of the object:", "", *_rules(root)]
     for part in ("spec", "status"):
-        text += "\n".join(_section(part, root["properties"][part])) + "\n"
-    return text.rstrip("\n") + "\n"
+        lines.extend(_section(part, root["properties"][part]))
+    return _HEAD + "\n".join(lines).rstrip("\n") + "\n"
 
 
 def _section(path: str, schema: Schema) -> Iterator[str]:
@@ -48,8 +46,7 @@ def _section(path: str, schema: Schema) -> Iterator[str]:
     for name, part in properties.items():
         below, suffix = (part["items"], "[]") if "items" in part else (part, "")
         if "properties" in below:
-            described = below if suffix else part
-            yield from _section(f"{path}.{name}{suffix}", described)
+            yield from _section(f"{path}.{name}{suffix}", below)
 
 
 def _rules(schema: Schema) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -23,6 +23,50 @@ from kindling_operator.schema.structural import Schema
 UUID = "11111111-2222-3333-4444-55555555AAAA"
 
 WHOLE = (ROOT / "tests" / "support" / "every_field.yaml").read_text()
+
+
+INKLING: Final[dict[str, Any]] = {
+    "architecture": "InklingForConditionalGeneration",
+    "hiddenSize": 6144,
+    "vocabularySize": 201024,
+    "attentionHeads": 64,
+    "layers": 66,
+    "intermediateSize": 24576,
+    "attention": [
+        {"name": "full", "kind": "Full", "layers": 11, "kvHeads": 8, "headSize": 128},
+        {
+            "name": "sliding",
+            "kind": "Sliding",
+            "layers": 55,
+            "kvHeads": 16,
+            "headSize": 128,
+            "window": 512,
+        },
+        {
+            "name": "conv",
+            "kind": "Conv",
+            "layers": 66,
+            "kvHeads": 16,
+            "headSize": 1024,
+            "headSizeValue": 0,
+            "window": 4,
+            "blockTokens": 4,
+        },
+    ],
+    "experts": {
+        "count": 256,
+        "perToken": 6,
+        "layers": 64,
+        "intermediateSize": 3072,
+        "shared": {"count": 2, "intermediateSize": 3072},
+    },
+    "draft": {"depths": 8, "attentionGroup": "full", "convGroup": "conv"},
+    "contextLength": 1048576,
+    "devices": ["GPU"],
+    "tensorParallelSizes": [1, 2, 4, 8],
+    "modalities": ["Text", "Image", "Audio"],
+}
+"""Inkling's published shape: 66 layers, 1 in 6 full, a short convolution in each."""
 
 
 def parsed(spec: dict[str, Any]) -> InferenceModelSpec:
@@ -147,50 +191,7 @@ def test_weights_come_from_six_kinds_of_place(uri: str) -> None:
 
 
 def test_a_hybrid_model_with_experts_and_draft_is_expressible() -> None:
-    """Inkling's published shape (66 layers, 1 in 6 full, a short convolution in each)."""
-    spec = parsed(
-        custom(
-            architecture="InklingForConditionalGeneration",
-            hiddenSize=6144,
-            vocabularySize=201024,
-            attentionHeads=64,
-            layers=66,
-            intermediateSize=24576,
-            attention=[
-                {"name": "full", "kind": "Full", "layers": 11, "kvHeads": 8, "headSize": 128},
-                {
-                    "name": "sliding",
-                    "kind": "Sliding",
-                    "layers": 55,
-                    "kvHeads": 16,
-                    "headSize": 128,
-                    "window": 512,
-                },
-                {
-                    "name": "conv",
-                    "kind": "Conv",
-                    "layers": 66,
-                    "kvHeads": 16,
-                    "headSize": 1024,
-                    "headSizeValue": 0,
-                    "window": 4,
-                    "blockTokens": 4,
-                },
-            ],
-            experts={
-                "count": 256,
-                "perToken": 6,
-                "layers": 64,
-                "intermediateSize": 3072,
-                "shared": {"count": 2, "intermediateSize": 3072},
-            },
-            draft={"depths": 8, "attentionGroup": "full", "convGroup": "conv"},
-            contextLength=1048576,
-            devices=["GPU"],
-            tensorParallelSizes=[1, 2, 4, 8],
-            modalities=["Text", "Image", "Audio"],
-        )
-    )
+    spec = parsed(custom(**INKLING))
     architecture = spec.model.custom
     assert architecture is not None
     assert architecture.attending_layers == 66
