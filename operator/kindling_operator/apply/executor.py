@@ -15,10 +15,10 @@ from kindling_operator.kube.errors import (
     retry_of,
 )
 from kindling_operator.model.conditions import ConditionType, Reason
-from kindling_operator.model.names import FIELD_MANAGER, Key
+from kindling_operator.model.names import FIELD_MANAGER
 from kindling_operator.model.objects import ObjectRef
 from kindling_operator.model.outcome import Outcome, Retry
-from kindling_operator.model.plan import Verdict
+from kindling_operator.model.plan import Decision, Verdict
 from kindling_operator.model.snapshot import Snapshot
 
 Counted = Callable[[str, str], None]
@@ -28,15 +28,19 @@ Counted = Callable[[str, str], None]
 async def execute(
     kube: Kube,
     snapshot: Snapshot,
-    key: Key,
+    decision: Decision,
     manifests: Sequence[Mapping[str, Any]],
     *,
     counted: Counted,
 ) -> Outcome:
     """Make the cluster have `manifests` and no other child of this model.
 
-    Nothing is written when a name is taken. The first write that fails ends the pass.
+    Nothing is written when a name is taken, or for a decision that leaves things untouched. The
+    first write that fails ends the pass.
     """
+    if decision.untouched:
+        return Outcome()
+    key = decision.key
     children = snapshot.children.get(key, ())
     uid = snapshot.models[key].metadata.uid
     try:

@@ -40,7 +40,7 @@ def contains(observed: object, desired: object) -> bool:
             return not desired and observed in (None, _ABSENT)
         return all(_field(observed.get(key, _ABSENT), value) for key, value in desired.items())
     if isinstance(desired, (list, tuple)):
-        return isinstance(observed, Sequence) and _list_contains(observed, desired)
+        return isinstance(observed, (list, tuple)) and _list_contains(observed, desired)
     return bool(observed == desired) and isinstance(observed, bool) == isinstance(desired, bool)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from kindling_operator.model.names import CHILD_KINDS, Key, Kind
+from kindling_operator.model.names import CHILD_KINDS, DEPLOYMENT, Key, Kind
 from kindling_operator.model.objects import ObjectRef
 from kindling_operator.model.snapshot import Snapshot
 
@@ -13,7 +13,9 @@ def left_over(
     """Children of this very InferenceModel that are not wanted, in reverse order of apply.
 
     None while the watches have not delivered everything, and none of an object that is being
-    deleted: its children go by their owner references.
+    deleted: its children go by their owner references. Where nothing at all is wanted, leftovers
+    of an unfinished creation go, but never a Deployment: a decision that wants nothing knows of
+    nothing that runs, so something is wrong, and a running model is worth more than tidiness.
     """
     model = snapshot.models.get(key)
     if not snapshot.synced or model is None or model.metadata.deletion is not None:
@@ -30,4 +32,6 @@ def left_over(
         and not child.terminating
         and (child.ref.kind, child.ref.name) not in keep
     ]
+    if not keep and any(ref.kind == DEPLOYMENT for ref in leave):
+        return ()
     return tuple(sorted(leave, key=lambda ref: (-order[ref.kind], ref.name)))

@@ -20,7 +20,6 @@ from kindling_operator.model.plan import Decision
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.observe.cache import Cache
 from kindling_operator.reconcile.expect import LOOK_AGAIN_SECONDS, Expectations
-from kindling_operator.reconcile.wake import seconds_to_deadline
 from kindling_operator.report import writer
 from kindling_operator.report.events import Recorder, transitions
 from kindling_operator.report.metrics import Metrics
@@ -99,7 +98,7 @@ class Reconciler:
             outcome = Outcome()
             if not decision.untouched:
                 outcome = await execute(
-                    self._kube, snapshot, key, manifests, counted=self._metrics.count_apply
+                    self._kube, snapshot, decision, manifests, counted=self._metrics.count_apply
                 )
         written = list(outcome.applied)
         # 5. Report, unless the pass could not be finished.
@@ -162,4 +161,6 @@ def _result(snapshot: Snapshot, decision: Decision, outcome: Outcome, *, changed
     ended = Ended.CHANGED if changed else Ended.UNCHANGED
     if outcome.verdict is not None:
         return Result(ended, again=REFUSED_AGAIN_SECONDS)
-    return Result(ended, again=seconds_to_deadline(snapshot, decision))
+    if decision.look_again is None:
+        return Result(ended)
+    return Result(ended, again=max(0.0, (decision.look_again - snapshot.now).total_seconds()))
