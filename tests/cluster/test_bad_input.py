@@ -37,18 +37,18 @@ REFUSED_AT_ADMISSION = {
     ),
     "two identities": (
         {"cache": {"objectStore": STORE}},
-        "spec.cache.objectStore.identity: Invalid value: give exactly one of"
-        " `aws`, `gcp`, `azure` and `development`",
+        "spec.cache.objectStore.identity: Invalid value: 2 identities are given: give exactly one"
+        " of `aws`, `gcp`, `azure` and `development`",
     ),
     "heads that are not divisible": (
         {"model": {"custom": {"attentionHeads": 7}}},
-        "spec.model.custom: Invalid value: `attentionHeads` must be divisible by the `kvHeads`"
-        " of every Full and Sliding group",
+        "spec.model.custom.attentionHeads: Invalid value: `attentionHeads` 7 is not divisible by"
+        " `kvHeads` 2 of group full: copy both from config.json",
     ),
     "layers that do not add up": (
         {"model": {"custom": {"layers": 5}}},
-        "spec.model.custom: Invalid value: the `layers` of the Full and Sliding groups must add up"
-        " to the model's `layers`",
+        "spec.model.custom.layers: Invalid value: the Full and Sliding groups have 4 layers"
+        " together and the model has `layers` 5: make them equal",
     ),
     "a missing tensor shape": (
         {"model": {"custom": {"attention": [NO_HEAD_SIZE]}}},
@@ -56,12 +56,13 @@ REFUSED_AT_ADMISSION = {
     ),
     "no dense layer's width": (
         {"model": {"custom": {"intermediateSize": None}}},
-        "spec.model.custom: Invalid value: give `intermediateSize` (the dense MLP),"
-        " or `experts` for all layers",
+        "spec.model.custom: Invalid value: give `intermediateSize`, the width of the dense MLP,"
+        " or `experts` in all 4 layers",
     ),
     "custom without an architecture": (
         {"model": {"custom": None}},
-        "spec.model: Invalid value: give `custom` with `name: custom`, and only then",
+        "spec.model: Invalid value: `name: custom` needs the architecture in `custom`: copy it"
+        " from config.json",
     ),
     "weights without a scheme": (
         {"model": {"weights": {"uri": "weights/tiny"}}},

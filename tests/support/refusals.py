@@ -56,7 +56,7 @@ class Refusal:
     def by_parser(self) -> str:
         """The message of the condition and of `kindling plan`."""
         shown = "" if self.value is NOTHING else f" {self.value!r}"
-        return f"{self.field}{shown}: {self.sentence}"
+        return f"{self.field}{shown}: {self.sentence}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,71 +89,71 @@ ILL_TYPED: Final = {
         {"model": {"name": "flnt"}},
         '\n* spec.model.name: Unsupported value: "flnt": supported values: "inkling", "flint",'
         f' "custom"\n{UNCHECKED}',
-        "spec.model.name 'flnt' is not in the catalog: use one of inkling, flint, custom",
+        "spec.model.name 'flnt' is not in the catalog: use one of inkling, flint, custom.",
     ),
     "no model": IllTyped(
         {},
         f"\n* spec.model: Required value\n{UNCHECKED}",
-        "spec: the required field is missing: model, see `kubectl explain im.spec`",
+        "spec: the required field is missing: model, see `kubectl explain im.spec`.",
     ),
     "a number in quotes": IllTyped(
         flint(serving={"contextLength": "128k"}),
         '\n* spec.serving.contextLength: Invalid value: "string": spec.serving.contextLength in'
         f' body must be of type integer: "string"\n{UNCHECKED}',
         "spec.serving.contextLength '128k': expected int, got str, see"
-        " `kubectl explain im.spec.serving.contextLength`",
+        " `kubectl explain im.spec.serving.contextLength`.",
     ),
     "no concurrency": IllTyped(
         flint(serving={"concurrency": 0}),
         "spec.serving.concurrency: Invalid value: 0: spec.serving.concurrency in body should be"
         " greater than or equal to 1",
         "spec.serving.concurrency 0: expected int >= 1, see"
-        " `kubectl explain im.spec.serving.concurrency`",
+        " `kubectl explain im.spec.serving.concurrency`.",
     ),
     "a word that is none of the choices": IllTyped(
         flint(serving={"frontend": "Go"}),
         '\n* spec.serving.frontend: Unsupported value: "Go": supported values: "Python", "Rust"\n'
         f"{UNCHECKED}",
         "spec.serving.frontend 'Go': invalid enum value 'Go', see"
-        " `kubectl explain im.spec.serving.frontend`",
+        " `kubectl explain im.spec.serving.frontend`.",
     ),
     "a port beyond all ports": IllTyped(
         flint(endpoint={"port": 70000}),
         "spec.endpoint.port: Invalid value: 70000: spec.endpoint.port in body should be less than"
         " or equal to 65535",
         "spec.endpoint.port 70000: expected int <= 65535, see"
-        " `kubectl explain im.spec.endpoint.port`",
+        " `kubectl explain im.spec.endpoint.port`.",
     ),
     "a shape that is missing": IllTyped(
         custom(hiddenSize=None),
         f"\n* spec.model.custom.hiddenSize: Required value\n{UNCHECKED}",
         "spec.model.custom: the required field is missing: hiddenSize, see"
-        " `kubectl explain im.spec.model.custom`",
+        " `kubectl explain im.spec.model.custom`.",
     ),
     "no upper end of scaling": IllTyped(
         flint(scaling={"minReplicas": 1}),
         f"\n* spec.scaling.maxReplicas: Required value\n{UNCHECKED}",
         "spec.scaling: the required field is missing: maxReplicas, see"
-        " `kubectl explain im.spec.scaling`",
+        " `kubectl explain im.spec.scaling`.",
     ),
     "memory that is a truth value": IllTyped(
         flint(cache={"hostMemory": True}),
         '\n* spec.cache.hostMemory: Invalid value: "boolean": spec.cache.hostMemory in body must be'
         f' of type integer,string: "boolean"\n{UNCHECKED}',
         "spec.cache.hostMemory True: expected int | str, got bool, see"
-        " `kubectl explain im.spec.cache.hostMemory`",
+        " `kubectl explain im.spec.cache.hostMemory`.",
     ),
     "the same modality twice": IllTyped(
         flint(serving={"modalities": ["Text", "Text"]}),
         'spec.serving.modalities[1]: Duplicate value: "Text"',
-        "spec.serving.modalities: the same item stands twice: remove one",
+        "spec.serving.modalities: the same item stands twice: remove one.",
     ),
     "two adapters of one name": IllTyped(
         flint(
             serving={"adapters": [{"name": "a", "uri": "s3://x"}, {"name": "a", "uri": "s3://y"}]}
         ),
         'spec.serving.adapters[1]: Duplicate value: {"name":"a"}',
-        "spec.serving.adapters: the same `name` stands twice: remove one",
+        "spec.serving.adapters: the same `name` stands twice: remove one.",
     ),
 }
 

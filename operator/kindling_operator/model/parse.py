@@ -92,7 +92,7 @@ def parse(body: Mapping[str, Any]) -> ParsedModel | Invalid:
         return Invalid(metadata, *_ill_typed(str(error), body.get("spec") or {}), status)
     problem = name_problem(metadata.key.name) or spec_problem(spec)
     if problem is not None:
-        return Invalid(metadata, _reason(problem), fit_message(problem), status)
+        return Invalid(metadata, _reason(problem), fit_message(f"{problem}."), status)
     return ParsedModel(metadata, spec, status)
 
 
@@ -103,7 +103,7 @@ def _ill_typed(error: str, spec: Mapping[str, Any]) -> tuple[Reason, str]:
     if path == ".model.name":
         return Reason.UNKNOWN_MODEL, fit_message(
             f"spec.model.name {_value_at(spec, path)!r} is not in the catalog: use one of"
-            f" {', '.join(ModelName)}"
+            f" {', '.join(ModelName)}."
         )
     value = _value_at(spec, path)
     shown = f" {value!r}" if isinstance(value, int | float | str) else ""
@@ -112,7 +112,7 @@ def _ill_typed(error: str, spec: Mapping[str, Any]) -> tuple[Reason, str]:
     plain = plain.replace("Object missing required field", "the required field is missing:")
     sentence = f"spec{path}{shown}: {plain[:1].lower()}{plain[1:]}"
     field_path = re.sub(r"\[[^]]*\]", "", path)
-    return _reason(sentence), fit_message(f"{sentence}, see `kubectl explain im.spec{field_path}`")
+    return _reason(sentence), fit_message(f"{sentence}, see `kubectl explain im.spec{field_path}`.")
 
 
 def _reason(problem: str) -> Reason:

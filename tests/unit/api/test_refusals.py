@@ -34,7 +34,7 @@ def test_an_ill_typed_field_is_one_sentence(case: IllTyped) -> None:
 def test_a_name_that_no_service_can_have(name: str, sentence: str) -> None:
     found = parse(model(name, "ml", FLINT))
     assert isinstance(found, Invalid)
-    assert found.message == f"metadata.name {name!r}: {sentence}"
+    assert found.message == f"metadata.name {name!r}: {sentence}."
 
 
 def test_every_rule_has_a_spec_that_breaks_it() -> None:
@@ -55,7 +55,7 @@ def _says(rule: Rule, sentence: str) -> bool:
 def test_an_unknown_field_of_a_newer_version() -> None:
     found = parse(model("flint", "ml", {**FLINT, "replica": 2}))
     assert isinstance(found, Invalid)
-    assert found.message == "spec: there is no field replica, see `kubectl explain im.spec`"
+    assert found.message == "spec: there is no field replica, see `kubectl explain im.spec`."
 
 
 @pytest.mark.parametrize(
