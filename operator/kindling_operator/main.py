@@ -106,12 +106,15 @@ async def _watch(
     knobs = kopf.OperatorSettings()
     configure_kopf(knobs, settings, server_minor=minor)
     health = f"http://0.0.0.0:{settings.health_port}/healthz" if settings.health_port else None
+    # Without one, kopf asks the system for the user's name, and a container's user has none.
+    identity: Any = settings.pod_name
     await kopf.operator(
         registry=handlers.register(process, login=_login),
         settings=knobs,
         clusterwide=not settings.namespaces,
         namespaces=settings.namespaces,
         liveness_endpoint=health,
+        identity=identity,
         stop_flag=stop,
         ready_flag=ready,
     )
