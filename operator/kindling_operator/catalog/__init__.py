@@ -41,3 +41,12 @@ def decode(text: str, name: str) -> CatalogEntry:
     if entry.name != name:
         raise CatalogError(f"catalog/{name}.yaml describes {entry.name!r}; name it {name!r}")
     return entry
+
+
+def source_of(entry: CatalogEntry, path: str) -> str:
+    """Where a fact is from: the source of its path, or of the nearest path above; "" if none."""
+    while path:
+        if path in entry.sources:
+            return entry.sources[path]
+        path = path.rpartition(".")[0]
+    return ""

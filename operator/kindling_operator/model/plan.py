@@ -92,8 +92,8 @@ class GpuPlan(_Wire, frozen=True, kw_only=True):
 class EnginePlan(_Wire, frozen=True, kw_only=True):
     """What one replica runs, complete: the pod template and launch plan are functions of it.
 
-    `model` is the catalog's name. Durations in seconds. `argv` is the whole engine command. `gpu` is None on CPU. `warning` tells
-    what nobody has verified about it and the user insists on.
+    `model` is the catalog's name. Durations in seconds. `argv` is the whole engine command. `gpu`
+    is None on CPU. `warning` tells what nobody has verified about it and the user insists on.
     """
 
     summary: str

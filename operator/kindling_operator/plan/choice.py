@@ -13,7 +13,13 @@ from kindling_operator.plan.checks import judge, refusal, weights_are_nowhere
 from kindling_operator.plan.devices import gpu_class, selector_text, usable_nodes
 from kindling_operator.plan.engine import engine_plan
 from kindling_operator.plan.room import Room
-from kindling_operator.plan.search import Option, Search, search, supported_capabilities
+from kindling_operator.plan.search import (
+    Option,
+    Search,
+    either,
+    search,
+    supported_capabilities,
+)
 from kindling_operator.plan.shortfall import claim_shortfall, cpu_shortfall, gpu_shortfall
 from kindling_operator.plan.subject import Subject
 
@@ -91,14 +97,28 @@ def _nothing_fits(subject: Subject, found: Search, nodes: Iterable[NodeView]) ->
     if found.rejected:
         nearest = found.rejected[0]
         return refusal(nearest.reason, nearest.message)
+    return refusal(Reason.NO_SUPPORTED_GPU, _no_gpu(subject, tuple(nodes)))
+
+
+def _no_gpu(subject: Subject, nodes: tuple[NodeView, ...]) -> str:
+    """What the model needs, and where the GPUs are that it cannot use."""
     usable = usable_nodes(nodes, subject.spec.placement, gpu=True)
-    has = _gpus_text(usable) or "none that says what it is"
-    wanted = " or ".join(supported_capabilities(subject))
-    needs = f" (it needs {wanted})" if wanted else ""
-    return refusal(
-        Reason.NO_SUPPORTED_GPU,
-        f"No GPU for {subject.entry.title}{needs}{_limits_text(subject)}: the usable nodes have"
-        f" {has}; add a node, or install NVIDIA's GPU feature discovery if nodes lack labels.",
+    others = _gpus_text(node for node in nodes if node not in usable)
+    silent = sum(1 for node in nodes if node.gpus and gpu_class(node) is None)
+    wanted = supported_capabilities(subject)
+    parts = [
+        f"the usable nodes have {has}"
+        if (has := _gpus_text(usable))
+        else "no usable node says that it has one",
+        f"{others} are on nodes that are not ready, cordoned, tainted or not selected"
+        if others
+        else "",
+        f"{silent} nodes lack the labels of NVIDIA's GPU feature discovery" if silent else "",
+    ]
+    return (
+        f"No GPU for {subject.entry.title}{f' (it needs {either(wanted)})' if wanted else ''}"
+        f"{_limits_text(subject)}: {', '.join(part for part in parts if part)}; add a node or"
+        " correct what keeps them out."
     )
 
 

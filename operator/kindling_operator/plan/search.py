@@ -5,7 +5,7 @@ An option is a checkpoint on a class of device. One that cannot work is kept wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kindling_operator.model.architecture import (
@@ -173,7 +173,7 @@ def _unfit(
             name,
             Reason.BROKEN_COMBINATION,
             f"{where} is known to fail, {known.reason}: use GPUs of"
-            f" {' or '.join(supported_capabilities(subject))}.",
+            f" {either(supported_capabilities(subject))}.",
         )
     if _pinned(subject, known, gpu):
         return None
@@ -197,6 +197,12 @@ def supported_capabilities(subject: Subject) -> tuple[str, ...]:
         if known.status is CapabilityStatus.SUPPORTED and known.gpu_architecture is not None
     )
     return tuple(dict.fromkeys(found))
+
+
+def either(names: Sequence[str]) -> str:
+    """Names as a choice: "sm90, sm100 or sm103"."""
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _pinned(subject: Subject, known: Capability, gpu: GpuClass) -> bool:

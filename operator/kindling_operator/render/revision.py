@@ -30,7 +30,7 @@ def revision_data(key: Key, revision: Revision) -> Mapping[str, Any]:
     return {
         "inputs": revision.inputs,
         "replan": revision.replan,
-        "plan": msgspec.to_builtins(revision.plan),
+        "plan": msgspec.json.decode(msgspec.json.encode(revision.plan)),
         "template": pod_template(key, revision.hash, revision.plan),
         "launch": launch_text(revision.plan),
     }

@@ -17,7 +17,7 @@ from kindling_operator.model.names import (
 )
 from kindling_operator.model.outcome import Outcome
 from kindling_operator.model.parse import Invalid, ParsedModel
-from kindling_operator.model.plan import Decision, GpuPlan, Revision, Verdict
+from kindling_operator.model.plan import Decision, GpuPlan, Verdict
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.model.status import (
     MAX_REJECTED,
@@ -46,7 +46,7 @@ def status(snapshot: Snapshot, decision: Decision, outcome: Outcome) -> Inferenc
         updated_replicas=sum(1 for pod in living if current and pod.revision == current.hash),
         draining_replicas=len(known.replicas.of(PodState.LEAVING)),
         selector=selector(decision.key),
-        plan=_plan(decision.key, current, decision.better) if current is not None else None,
+        plan=plan_status(decision),
         conditions=_conditions(known, model, endpoint),
     )
 
@@ -88,11 +88,15 @@ def _status_of(verdict: Verdict) -> ConditionStatus:
     return verdict.status
 
 
-def _plan(key: Key, revision: Revision, better: Verdict | None) -> PlanStatus:
+def plan_status(decision: Decision) -> PlanStatus | None:
+    """The current plan as status shows it; None without one. `kindling plan -o json` prints it."""
+    revision, better = decision.current, decision.better
+    if revision is None:
+        return None
     plan = revision.plan
     return PlanStatus(
         digest=revision.inputs[:63],
-        revision=revision_object_name(key.name, revision.hash),
+        revision=revision_object_name(decision.key.name, revision.hash),
         replan=revision.replan,
         summary=plan.summary,
         checkpoint=plan.checkpoint,

@@ -1,0 +1,84 @@
+"""``kindling``: what people run. Exit codes: 0 done, 1 refused with a reason, 2 wrong usage."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from kindling_operator import __version__
+from kindling_operator.cli_catalog import catalog_command
+from kindling_operator.cli_failure import Failure
+from kindling_operator.cli_plan import FORMATS, plan_command
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        code: int = options.run(options)
+    except Failure as failure:
+        print(f"kindling: {failure}", file=sys.stderr)
+        return failure.code
+    except BrokenPipeError:
+        # The reader (a pager, head) has seen enough.
+        sys.stderr.close()
+        return 0
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="kindling", description="Plan and manage InferenceModels.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"kindling {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_plan(commands)
+    _add_catalog(commands)
+    _add_replan(commands)
+    return parser
+
+
+def _add_plan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    plan = commands.add_parser(
+        "plan",
+        help="what would run where, and why, from files alone",
+        description="Decide for the models of a file on the nodes of a file; no cluster needed.",
+        allow_abbrev=False,
+    )
+    plan.set_defaults(run=plan_command)
+    plan.add_argument("-f", "--filename", required=True, help="InferenceModels, YAML or JSON")
+    plan.add_argument("--nodes", required=True, help="output of kubectl get nodes -o yaml")
+    plan.add_argument("--pods", help="output of kubectl get pods -A -o yaml: who holds GPUs")
+    plan.add_argument("-n", "--namespace", default="default", help="of models that name none")
+    plan.add_argument("-o", "--output", choices=FORMATS, default="table", help="default: table")
+    plan.add_argument("--cuda-image", help="runtime image for GPUs; default: this release's")
+    plan.add_argument("--cpu-image", help="runtime image for CPU; default: this release's")
+
+
+def _add_catalog(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    catalog = commands.add_parser(
+        "catalog", help="the models that Kindling knows, each fact with its source"
+    )
+    catalog.set_defaults(run=catalog_command)
+    catalog.add_argument("name", nargs="?", help="one model in full")
+
+
+def _add_replan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    replan = commands.add_parser(
+        "replan",
+        help="take the better plan that status tells of",
+        description="Ask for a new plan of a model; if it differs, its replicas are replaced.",
+        allow_abbrev=False,
+    )
+    replan.set_defaults(run=_replan)
+    replan.add_argument("model", metavar="im/NAME", help="the InferenceModel")
+    replan.add_argument("-n", "--namespace", help="default: the context's")
+    replan.add_argument("--context", help="of the kubeconfig; default: the current one")
+
+
+def _replan(options: argparse.Namespace) -> int:
+    # The only command that talks to a cluster; the client takes a second to import.
+    from kindling_operator.cli_replan import replan_command
+
+    return replan_command(options)

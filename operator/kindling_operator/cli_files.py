@@ -1,0 +1,90 @@
+"""Files as kubectl prints them, into the snapshot that the planner decides from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from kindling_operator.cli_failure import usage
+from kindling_operator.model.names import KIND
+from kindling_operator.model.objects import ClaimView
+from kindling_operator.model.parse import Invalid, ParsedModel, parse
+from kindling_operator.model.snapshot import Environment, Snapshot
+from kindling_operator.observe import parse as views
+from kindling_operator.plan.engine import weights_mount
+
+Body = Mapping[str, Any]
+
+
+def snapshot_of(
+    models_file: str,
+    *,
+    nodes_file: str,
+    pods_file: str | None,
+    namespace: str,
+    environment: Environment,
+) -> Snapshot:
+    """A cluster of these nodes and pods, with nothing of the models in it.
+
+    Claims that the models name count as present: no file tells of them. Raises `Failure` for a
+    file that cannot be read.
+    """
+    models = {model.key: model for model in _models(models_file, namespace)}
+    nodes = [views.node(body) for body in _objects(nodes_file, "Node")]
+    pods = [views.pod(body) for body in _objects(pods_file, "Pod")] if pods_file else []
+    return Snapshot(
+        now=datetime.now(UTC),
+        synced=True,
+        environment=environment,
+        models=models,
+        nodes=tuple(sorted(nodes, key=lambda node: node.name)),
+        pods=tuple(sorted((p for p in pods if p is not None), key=lambda p: (p.namespace, p.name))),
+        claims=tuple(claim for model in models.values() for claim in _claims(model)),
+    )
+
+
+def _models(path: str, namespace: str) -> Iterator[ParsedModel | Invalid]:
+    found = 0
+    for body in _objects(path, KIND):
+        metadata = {"namespace": namespace, **(body.get("metadata") or {})}
+        try:
+            model = parse({**body, "metadata": metadata})
+        except msgspec.ValidationError as error:
+            raise usage(f"{path}: metadata of an {KIND}: {error}") from error
+        found += 1
+        yield model
+    if not found:
+        raise usage(f"{path} has no {KIND}; give the manifest that you would apply")
+
+
+def _claims(model: ParsedModel | Invalid) -> Iterator[ClaimView]:
+    if not isinstance(model, ParsedModel) or model.spec.model.weights is None:
+        return
+    mount = weights_mount(model.spec.model.weights.uri or "")
+    if mount.claim:
+        yield ClaimView(model.key.namespace, mount.claim, phase="Bound", terminating=False)
+
+
+def _objects(path: str, kind: str) -> Iterator[Body]:
+    """The objects of a kind in a file, those in lists included."""
+    for document in _documents(path):
+        items = document.get("items") if str(document.get("kind", "")).endswith("List") else None
+        for body in [document] if items is None else items:
+            if isinstance(body, Mapping) and body.get("kind", kind) == kind:
+                yield body
+
+
+def _documents(path: str) -> list[Body]:
+    try:
+        text = Path(path).read_text("utf-8")
+        documents = list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    except OSError as error:
+        raise usage(f"{path} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise usage(f"{path} is neither YAML nor JSON: {' '.join(str(error).split())}") from error
+    return [document for document in documents if isinstance(document, Mapping)]

@@ -1,0 +1,85 @@
+"""``kindling plan``: the decision for each model of a file, for people or for machines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import yaml
+
+from kindling_operator import __version__, catalog
+from kindling_operator.cli_failure import REFUSED
+from kindling_operator.cli_files import snapshot_of
+from kindling_operator.cli_table import decision_table
+from kindling_operator.model.conditions import ConditionType
+from kindling_operator.model.plan import Decision, Verdict
+from kindling_operator.model.snapshot import Environment, Snapshot
+from kindling_operator.plan import plan
+from kindling_operator.render import render
+from kindling_operator.report.status import plan_status
+
+FORMATS = ("table", "json", "yaml")
+
+
+def plan_command(options: argparse.Namespace) -> int:
+    """Print every decision; 1 if any model would not get its pods now."""
+    environment = Environment(
+        cuda_image=options.cuda_image or f"kindling/runtime:{__version__}",
+        cpu_image=options.cpu_image or f"kindling/runtime-cpu:{__version__}",
+        catalog=catalog.load_all(),
+    )
+    snapshot = snapshot_of(
+        options.filename,
+        nodes_file=options.nodes,
+        pods_file=options.pods,
+        namespace=options.namespace,
+        environment=environment,
+    )
+    decisions = [plan(snapshot, key) for key in sorted(snapshot.models)]
+    print({"table": _table, "json": _json, "yaml": _yaml}[options.output](snapshot, decisions))
+    return REFUSED if any(obstacle(decision) for decision in decisions) else 0
+
+
+def obstacle(decision: Decision) -> Verdict | None:
+    """Why a model would not get its pods now: refused, or waiting for something."""
+    scheduled = decision.verdict(ConditionType.SCHEDULED)
+    waiting = scheduled if scheduled is not None and not scheduled.holds else None
+    return decision.refused or waiting
+
+
+def _table(_snapshot: Snapshot, decisions: Sequence[Decision]) -> str:
+    return "\n\n".join(decision_table(each, obstacle(each)) for each in decisions)
+
+
+def _json(_snapshot: Snapshot, decisions: Sequence[Decision]) -> str:
+    found = [_machine(decision) for decision in decisions]
+    return json.dumps(found[0] if len(found) == 1 else found, indent=2)
+
+
+def _machine(decision: Decision) -> dict[str, Any]:
+    said = obstacle(decision) or decision.verdicts[0]
+    status = plan_status(decision)
+    return {
+        "namespace": decision.key.namespace,
+        "name": decision.key.name,
+        "accepted": decision.refused is None,
+        "reason": said.reason.value,
+        "message": said.message,
+        "plan": msgspec.to_builtins(status) if status is not None else None,
+    }
+
+
+def _yaml(snapshot: Snapshot, decisions: Sequence[Decision]) -> str:
+    manifests = [
+        _printable(manifest) for decision in decisions for manifest in render(snapshot, decision)
+    ]
+    return yaml.safe_dump_all(manifests, sort_keys=False).rstrip("\n")
+
+
+def _printable(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Without the owner, which has no uid before the API server has given it one."""
+    metadata = {k: v for k, v in manifest["metadata"].items() if k != "ownerReferences"}
+    return {**manifest, "metadata": metadata}
