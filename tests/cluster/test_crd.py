@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -50,6 +51,8 @@ pytestmark = pytest.mark.cluster
 NAMESPACE: Final = "default"
 CRD: Final = ROOT / "crds" / "kindling.dev_inferencemodels.yaml"
 EVERY_FIELD: Final = ROOT / "tests" / "support" / "every_field.yaml"
+
+EXAMPLES: Final = sorted((ROOT / "docs" / "examples").glob("*.yaml"))
 
 SCALER_SECONDS: Final = 90
 """The autoscaler looks every 15 s, and it learns of a new resource within 30 s."""
@@ -122,16 +125,20 @@ def kube(plane: ControlPlane) -> Iterator[Kube]:
     found.close()
 
 
-@pytest.mark.parametrize("case", REFUSALS.values(), ids=REFUSALS.keys())
-def test_a_broken_rule_is_refused_with_its_sentence(kube: Kube, case: Refusal) -> None:
-    message = kube.refused(model("flint", NAMESPACE, case.spec))
-    assert message == f'The InferenceModel "flint" is invalid: {case.by_server}\n'
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_broken_rule_is_refused_with_its_sentence(kube: Kube, name: str) -> None:
+    _expect_refusal(kube, name, REFUSALS[name])
 
 
-@pytest.mark.parametrize("case", ILL_TYPED.values(), ids=ILL_TYPED.keys())
-def test_an_ill_typed_field_is_refused_by_name(kube: Kube, case: IllTyped) -> None:
-    message = kube.refused(model("flint", NAMESPACE, case.spec))
-    assert message == f'The InferenceModel "flint" is invalid: {case.by_server}\n'
+@pytest.mark.parametrize("name", ILL_TYPED)
+def test_an_ill_typed_field_is_refused_by_name(kube: Kube, name: str) -> None:
+    _expect_refusal(kube, name, ILL_TYPED[name])
+
+
+def _expect_refusal(kube: Kube, name: str, case: Refusal | IllTyped) -> None:
+    slug = re.sub("[^a-z]+", "-", name.lower())
+    message = kube.refused(model(slug, NAMESPACE, case.spec))
+    assert message == f'The InferenceModel "{slug}" is invalid: {case.by_server}\n'
 
 
 @pytest.mark.parametrize(("name", "sentence"), BAD_NAMES.values(), ids=BAD_NAMES.keys())
@@ -175,6 +182,11 @@ def test_every_field_is_stored_as_written(kube: Kube) -> None:
     stored = kube.have(MODEL, "everything", NAMESPACE)["spec"]
     spec["cache"]["objectStore"]["caBundle"]["key"] = "ca.crt"
     assert stored == spec
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_of_the_docs_is_taken(kube: Kube, path: Path) -> None:
+    assert "created (server dry run)" in kube.kubectl("apply", "--dry-run=server", "-f", str(path))
 
 
 @pytest.mark.parametrize(
