@@ -95,7 +95,7 @@ def test_install_takes_over_what_was_kept(
 ) -> None:
     notes = program.on(kube, "install", RELEASE, str(CHART), *_settings(operator), "--wait")
 
-    assert "kubectl get im --watch" in notes
+    assert "kubectl get im -n NAMESPACE --watch" in notes
     install.wait_for_operator(kube)
     kube.wait_condition(shared_engine.name, shared_engine.namespace, type="Ready", seconds=60)
 

@@ -2,12 +2,14 @@
 
 Everything slow is made once per session and left up for the next one: the cluster, the images in
 its registry, the chart, and one real engine that all tests share which do not end it.
-`KINDLING_TEST_REUSE=1` takes cluster, images and release as they are.
+`KINDLING_TEST_REUSE=1` takes cluster, images and release as they are; `KINDLING_TEST_CLUSTER=NAME`
+another cluster than `test`, for two suites at once.
 """
 
 import os
 import re
 import shutil
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,15 +56,24 @@ class Engine:
 
 @pytest.fixture(scope="session")
 def say(request: pytest.FixtureRequest) -> Say:
-    """Writes a line that a person sees at once, whatever pytest captures."""
-    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
-    return reporter.write_line if reporter is not None else print
+    """Writes a line that a person sees at once, although pytest captures the output of tests."""
+    plugins = request.config.pluginmanager
+    reporter, capture = plugins.get_plugin("terminalreporter"), plugins.get_plugin("capturemanager")
+    assert reporter is not None
+    assert capture is not None
+    one_at_a_time = threading.Lock()
+
+    def write(line: str) -> None:
+        with one_at_a_time, capture.global_and_fixture_disabled():
+            reporter.write_line(line)
+
+    return write
 
 
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest, say: Say) -> Cluster:
-    """The cluster `test`, up."""
-    found = Cluster("test", say=say)
+    """The cluster `test`, or the one of KINDLING_TEST_CLUSTER, up."""
+    found = Cluster(os.environ.get("KINDLING_TEST_CLUSTER", "test"), say=say)
     found.up()
     request.config.stash[_CLUSTER] = found
     return found

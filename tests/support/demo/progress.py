@@ -29,7 +29,7 @@ class Progress:
             seconds=seconds,
             every=0.5,
             say=self._kube.say,
-            show=lambda: self._told.get("Progressing", "no status yet"),
+            show=lambda: self._told.get("Progressing", "no status yet").partition(":")[0],
             forgive=AWAY,
         )
 

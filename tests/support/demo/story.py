@@ -49,7 +49,7 @@ class Story:
                 self._weights(kube)
             with record.step("kubectl apply, and wait until it is Ready"):
                 model = self._apply(kube)
-            with record.step("a completion from inside the cluster"):
+            with record.step("a completion from inside the cluster (random weights: no sense)"):
                 chat_inside(kube, NAMESPACE, model, image=images.runtime_cpu)
             with record.step("a completion from outside, through kubectl port-forward"):
                 self._chat_outside(kube, model)
@@ -82,7 +82,8 @@ class Story:
             left = f"owner=helm,name={install.RELEASE},status={state}"
             kube.kubectl("delete", "secrets", "-n", install.NAMESPACE, "-l", left)
         install.install(kube, images)
-        self._say(kube.kubectl("get", "pods", "-n", install.NAMESPACE).rstrip())
+        for line in kube.kubectl("get", "deployments", "-n", install.NAMESPACE).splitlines():
+            self._say(f"  {line}")
 
     def _weights(self, kube: Kube) -> None:
         folder = self._folder / "weights" / "tiny"
@@ -115,7 +116,10 @@ class Story:
         print(record)
         command = COMMAND.relative_to(ROOT)
         print(
-            f'\nLook around:  eval "$({command} env)"; kubectl describe im {name} -n {NAMESPACE}'
-            f"\nClean up:     kubectl delete im {name} -n {NAMESPACE}   (the model alone)"
-            "\n              make demo-down   (the cluster; images and binaries stay cached)"
+            f'\nLook around:  eval "$({command} env)"'
+            f"\n              kubectl describe im {name} -n {NAMESPACE}"
+            f"\n              kubectl port-forward -n {NAMESPACE} service/{name} 8000 &"
+            "\n              curl http://127.0.0.1:8000/v1/models"
+            f"\nClean up:     kubectl delete im {name} -n {NAMESPACE}   # the model alone"
+            "\n              make demo-down   # the cluster; images and binaries stay cached"
         )
