@@ -157,7 +157,7 @@ def test_a_taken_name_is_refused_and_nothing_foreign_is_touched(
     }
     kube.apply(service)
     before = kube.have(names.SERVICE, "taken", namespace)
-    kube.apply(manifests.tiny("taken", namespace, uri="pvc://nowhere/tiny"))
+    kube.apply(manifests.tiny("taken", namespace, replicas=0))
     found = kube.wait_condition(
         "taken", namespace, type="Accepted", status="False", seconds=VERDICT_SECONDS
     )

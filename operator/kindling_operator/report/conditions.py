@@ -82,6 +82,11 @@ def _accepted(known: Facts) -> Verdict:
     return Verdict(C.ACCEPTED, Reason.SPEC_ACCEPTED, summary)
 
 
+def _planned(known: Facts) -> bool:
+    """Whether there is a plan to speak of, also while its pods wait for something to exist."""
+    return known.running or _accepted(known).holds
+
+
 def _not_accepted(condition: C) -> Verdict:
     return Verdict(
         condition,
@@ -102,7 +107,7 @@ def _scheduled(known: Facts) -> Verdict:
 
 
 def _store(known: Facts, condition: C) -> Verdict:
-    if not known.running:
+    if not _planned(known):
         return _not_accepted(condition)
     return Verdict(condition, Reason.NOT_CONFIGURED, "No object store is configured.")
 
@@ -137,7 +142,7 @@ def _available(known: Facts, endpoint: str) -> Verdict:
 
 def _scaling(known: Facts) -> Verdict:
     model = known.snapshot.models[known.key]
-    if not isinstance(model, ParsedModel) or not known.running:
+    if not isinstance(model, ParsedModel) or not _planned(known):
         return _not_accepted(C.SCALING_ACTIVE)
     return Verdict(
         C.SCALING_ACTIVE, Reason.DISABLED, "spec.scaling is not set, so spec.replicas is kept."
@@ -148,9 +153,9 @@ def _plan_current(known: Facts) -> Verdict:
     decision = known.decision
     if decision.better is not None:
         return decision.better
-    if not known.running or decision.current is None:
+    if not _planned(known):
         return _not_accepted(C.PLAN_CURRENT)
-    if not progress.behind_endpoint(known.replicas):
+    if decision.current is None or not progress.behind_endpoint(known.replicas):
         return Verdict(
             C.PLAN_CURRENT, Reason.NOT_MEASURED, "No replica has reported its numbers yet."
         )

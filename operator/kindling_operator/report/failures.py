@@ -51,11 +51,11 @@ def _ended(pod: PodView, revision: Revision | None) -> Verdict:
             " spec.runtime.resources.memory.",
         )
     if pod.ended_exit_code == _CONTRACT:
-        return _available(Reason.CONTRACT_MISMATCH, told or _unexplained(pod))
+        return _available(Reason.CONTRACT_MISMATCH, _own_words(pod, told))
     if pod.ended_exit_code == _PREFLIGHT:
         missing_weights = "weights" in told
         reason = Reason.WEIGHTS_INCOMPLETE if missing_weights else Reason.PREFLIGHT_FAILED
-        return _available(reason, told or _unexplained(pod))
+        return _available(reason, _own_words(pod, told))
     return _available(
         Reason.ENGINE_FAILED,
         f"The engine of {pod.name} ended with exit code {pod.ended_exit_code}"
@@ -68,7 +68,10 @@ def _available(reason: Reason, message: str) -> Verdict:
     return Verdict(ConditionType.AVAILABLE, reason, message)
 
 
-def _unexplained(pod: PodView) -> str:
+def _own_words(pod: PodView, told: str) -> str:
+    """The runtime's last sentence, or that it left none."""
+    if told:
+        return f"{pod.name}: {told}."
     return (
         f"The runtime of {pod.name} ended with exit code {pod.ended_exit_code} and said nothing:"
         f" see `kubectl logs --previous -n {pod.namespace} {pod.name}`."
