@@ -55,3 +55,9 @@ build_image() {
   store build "${arguments[@]}" "$root" 2>&1 | tee "$log" | sed -un 's/^STEP \(.\{0,90\}\).*/images:           \1/p' >&2
   [ "${PIPESTATUS[0]}" = 0 ] || die "$image could not be built: $(grep -v '^STEP' "$log" | tail -3 | tr '\n' ' '); all of it: $log"
 }
+
+# forget_old_images IMAGE : keeps the three newest builds (listed first) and the layers they share
+forget_old_images() {
+  store images --quiet --no-trunc --filter "reference=localhost/kindling/$1" | tail -n +4 |
+    while read -r id; do store rmi --force "$id" >/dev/null 2>&1 || true; done
+}

@@ -4,6 +4,7 @@
 
 PIP=pip==26.1
 AT_ONCE=12 # packages one call of pip fetches: what an interruption can lose
+NEEDED_GIB=10 # wheels 2.5, the storage of all images 6; a registry and a node take as much again
 
 # fetch_wheels LOCK... : every wheel that the locks name, with the right hash
 fetch_wheels() {
@@ -18,6 +19,7 @@ fetch_wheels() {
     [ -e "$CACHE/wheels/.done/${part##*/}" ] || todo+=("$part")
   done
   if [ ${#todo[@]} -gt 0 ]; then
+    need_space "$CACHE" "$NEEDED_GIB"
     say "fetching the wheels of ${#todo[@]} groups of packages (about 1 minute for all)"
     printf '%s\0' "${todo[@]}" | xargs -0 -n 1 -P 3 "$root/images/lib/fetch" "$CACHE/wheels" "$(find_uv)" "$PIP" ||
       die "some wheels could not be fetched: see the message of pip above, then run this again; what is there is kept"

@@ -17,7 +17,9 @@ install_packages() {
   say "installing $* (usually 20 s)"
   local log=$CACHE/apt.log
   mkdir -p "$CACHE"
-  { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; } > "$log" 2>&1 < /dev/null ||
+  # One at a time: clusters and images are prepared side by side, and apt-get does not wait.
+  { flock 8 && apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; } \
+    > "$log" 2>&1 < /dev/null 8>> "$CACHE/apt.lock" ||
     die "apt-get could not install $*: see $log"
 }
 
