@@ -3,13 +3,19 @@
 import re
 from collections.abc import Sequence
 
-# As in "torch.OutOfMemoryError: ...", "vllm serve: error: ..." and "Fatal Python error: ...".
+# As in "torch.OutOfMemoryError: ...", "vllm serve: error: ...", "Fatal Python error: ..." and, of a
+# pydantic error, the line below its first one, which only counts.
 _COMPLAINT = re.compile(
     r"(?:\b[A-Za-z_][\w.]*(?:Error|Exception)|\bFatal Python error|\berror):\s+\S.*"
+    r"|\bValue error, \S.*"
 )
+_PYDANTIC_TAIL = re.compile(r"\s\[type=.*")
+
+# A warning may quote an error that did not happen: vLLM's on ulimit does so at every start.
+_NO_COMPLAINT = re.compile(r"\b(?:DEBUG|INFO|WARNING)\b")
 
 # vLLM's parent processes repeat a child's death in these words, after the line that explains it.
-_ECHOES = ("See root cause above", "See stack trace above", "EngineDeadError")
+_ECHOES = ("See root cause above", "See stack trace", "EngineDeadError")
 
 _LONGEST = 500
 
@@ -20,9 +26,16 @@ def pick(lines: Sequence[str]) -> str | None:
     The log's own prefixes (process, level, time) are cut off. Falls back to the last echo, then to
     None: a line without a complaint explains nothing.
     """
-    complaints = [found[0].strip() for line in lines if (found := _COMPLAINT.search(line))]
+    complaints = [text for line in lines if (text := _complaint(line)) is not None]
     causes = [text for text in complaints if not any(echo in text for echo in _ECHOES)]
     for candidates in (causes, complaints):
         if candidates:
-            return candidates[-1][:_LONGEST]
+            return candidates[-1]
     return None
+
+
+def _complaint(line: str) -> str | None:
+    found = _COMPLAINT.search(line)
+    if found is None or _NO_COMPLAINT.search(line[: found.start()]):
+        return None
+    return _PYDANTIC_TAIL.sub("", found[0])[:_LONGEST].strip().rstrip(".")

@@ -7,7 +7,7 @@ stays there counts against the pod's memory.
 
 from pathlib import Path
 
-_PATTERNS = ("vllm_offload_*", "psm_*")
+_PATTERNS = ("vllm_offload_*", "psm_*", "sem.mp-*")
 
 
 def remove(folder: Path) -> int:

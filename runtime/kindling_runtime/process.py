@@ -4,7 +4,7 @@ import asyncio
 import logging
 from pathlib import Path
 
-from kindling_runtime import reaper, termination
+from kindling_runtime import termination
 from kindling_runtime.contract import ExitCode, LaunchPlan, Phase
 from kindling_runtime.state import State
 from kindling_runtime.supervise import Supervisor
@@ -37,13 +37,13 @@ def supervise(
             plan, version=version, started=started, shared_memory=shared_memory, changed=changed
         ).run()
 
-    reaper.become_subreaper()
     try:
         return asyncio.run(run()).exit_code
     except Exception as error:
-        _log.exception("the runtime itself failed")
-        termination.write(
-            termination_log,
-            f"the runtime itself failed: {type(error).__name__}: {error}; report it with its log",
-        )
+        cause = error
+        while isinstance(cause, ExceptionGroup):
+            cause = cause.exceptions[0]
+        problem = f"the runtime itself failed with {type(cause).__name__}: {cause}; report its log"
+        _log.exception(problem)
+        termination.write(termination_log, problem)
         return ExitCode.ENGINE

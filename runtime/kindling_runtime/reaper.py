@@ -13,8 +13,7 @@ import signal
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
-def become_subreaper() -> None:
-    """Inherit the orphans of our descendants even where we are not process 1 (prctl(2))."""
+def _become_subreaper() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
@@ -29,7 +28,11 @@ class Reaper:
         self._expected: dict[int, asyncio.Future[int]] = {}
 
     def install(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Reap on `loop` from now on. Children must be started from the loop's own thread."""
+        """Reap on `loop` from now on. Children must be started from the loop's own thread.
+
+        Orphans of our descendants are inherited even where we are not process 1.
+        """
+        _become_subreaper()
         loop.add_signal_handler(signal.SIGCHLD, self.collect)
 
     def expect(self, pid: int) -> asyncio.Future[int]:

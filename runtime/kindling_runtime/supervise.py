@@ -83,10 +83,15 @@ class Supervisor:
                 self._happened(PreflightFailed(problem))
                 return self._state
             # 2. Live the engine's life while time passes.
-            async with asyncio.TaskGroup() as tasks:
-                life = tasks.create_task(self._live(tasks))
-                await self._let_time_pass()
-                life.cancel()
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    life = tasks.create_task(self._live(tasks))
+                    await self._let_time_pass()
+                    life.cancel()
+            finally:
+                # 3. Whatever happened, leave nothing running.
+                if self._engine is not None:
+                    self._engine.kill()
         return self._state
 
     def facts(self) -> Facts:

@@ -1,5 +1,6 @@
 """The one sentence that a container leaves behind for `kubectl describe`."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -10,16 +11,15 @@ def write(path: Path, sentence: str) -> None:
     """Replace the termination message with `sentence`, on one line and short enough to be kept.
 
     The kubelet mounts the file itself, so it can be neither renamed over nor created: the message
-    goes out in a single write, and where no such file exists (outside a pod) nothing is written.
+    goes out in a single write. Where there is no such file (outside a pod), or it cannot be
+    written, nobody is told: the log has the same sentence, and leaving well matters more.
     """
     line = " ".join(sentence.split()).encode()
     # A cut may fall inside a character; what is left of it is dropped.
     kept = line[:TERMINATION_MESSAGE_BYTES].decode(errors="ignore").encode()
-    try:
+    with contextlib.suppress(OSError):
         target = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    try:
-        os.write(target, kept)
-    finally:
-        os.close(target)
+        try:
+            os.write(target, kept)
+        finally:
+            os.close(target)

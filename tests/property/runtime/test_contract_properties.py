@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.support.engine.plans import launch_plan
 
 from kindling_runtime import contract
 from kindling_runtime.contract import (
@@ -58,13 +59,7 @@ plans = st.builds(
     requires=st.builds(Requires, files=st.lists(texts.map("f{}".format), max_size=3).map(tuple)),
 )
 
-PLAN = LaunchPlan(
-    model=Model(name="custom", served_name="tiny"),
-    weights=Weights(uri="pvc://models/tiny", path="/models"),
-    engine=Engine(argv=("vllm", "serve", "/models"), env={"B": "2", "A": "1"}),
-    probe=Probe(startup_seconds=600),
-    drain=Drain(endpoint_seconds=5, stream_seconds=30, grace_seconds=20),
-)
+PLAN = launch_plan(env={"B": "2", "A": "1"})
 
 
 def plan_or_sentence(data: bytes) -> LaunchPlan | str:

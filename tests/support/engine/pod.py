@@ -16,6 +16,7 @@ from typing import Any
 
 import aiohttp
 import msgspec
+from tests.support.engine.plans import launch_plan
 
 from kindling_runtime import contract
 from kindling_runtime.contract import Drain, LaunchPlan, Phase, Probe, Status
@@ -70,13 +71,14 @@ def plan_for(
         *("--port", str(engine_port), "--served-model-name", "tiny"),
         *("--shutdown-timeout", str(leave.stream_seconds), *switches),
     )
-    return LaunchPlan(
-        model=contract.Model(name="custom", served_name="tiny"),
-        weights=contract.Weights(uri="pvc://models/tiny", path=str(model)),
-        engine=contract.Engine(argv=argv, env=env or {}, port=engine_port),
+    return launch_plan(
+        model,
+        argv=argv,
+        env=env,
+        port=engine_port,
+        runtime_port=runtime_port,
         probe=probe,
         drain=leave,
-        runtime_port=runtime_port,
     )
 
 

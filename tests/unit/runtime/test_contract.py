@@ -1,25 +1,14 @@
 """The contract's own words and bytes: what an operator writes and what a refusal says."""
 
 import pytest
+from tests.support.engine.plans import launch_plan
 
 from kindling_runtime import contract
 from kindling_runtime.contract import (
     ContractError,
-    Drain,
-    Engine,
-    LaunchPlan,
-    Model,
-    Probe,
-    Weights,
 )
 
-PLAN = LaunchPlan(
-    model=Model(name="custom", served_name="tiny"),
-    weights=Weights(uri="pvc://models/tiny", path="/models"),
-    engine=Engine(argv=("vllm", "serve", "/models"), env={"B": "2", "A": "1"}),
-    probe=Probe(startup_seconds=600),
-    drain=Drain(endpoint_seconds=5, stream_seconds=30, grace_seconds=20),
-)
+PLAN = launch_plan(env={"B": "2", "A": "1"})
 # Written out, because a change of any byte re-plans nothing but restarts every pod that is rendered
 # anew: it must be wanted.
 JSON = (

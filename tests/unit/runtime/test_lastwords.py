@@ -21,7 +21,27 @@ CASES: dict[str, tuple[list[str], str | None]] = {
     ),
     "the echo when there is nothing else": (
         ["RuntimeError: Engine core initialization failed. See root cause above."],
-        "RuntimeError: Engine core initialization failed. See root cause above.",
+        "RuntimeError: Engine core initialization failed. See root cause above",
+    ),
+    "not an error that a warning speaks of": (
+        [
+            "(APIServer pid=3) WARNING 11-29 23:13:11 [system_utils.py:255] This can cause fd "
+            "limit errors like `OSError: [Errno 24] Too many open files`.",
+            "(APIServer pid=3) ERROR 11-29 23:13:49 [async_llm.py:906] vllm.v1.engine.exceptions."
+            "EngineDeadError: EngineCore encountered an issue. See stack trace (above) for more.",
+        ],
+        "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. "
+        "See stack trace (above) for more",
+    ),
+    "the detail of a refused configuration, not its count": (
+        [
+            "pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig",
+            "  Value error, Total number of attention heads (8) must be divisible by tensor "
+            "parallel size (3). [type=value_error, input_value=ArgsKwargs((), {}), input_type=A]",
+            "    For further information visit https://errors.pydantic.dev/2.14/v/value_error",
+        ],
+        "Value error, Total number of attention heads (8) must be divisible by tensor "
+        "parallel size (3)",
     ),
     "the last of several": (["KeyError: 'a'", "ValueError: b", "bye"], "ValueError: b"),
     "a class with its module": (

@@ -23,11 +23,11 @@ def test_sparse_files_count_what_they_take(tmp_path: Path) -> None:
 
 
 def test_other_files_and_folders_stay(tmp_path: Path) -> None:
-    (tmp_path / "sem.mine").write_bytes(b"x")
+    (tmp_path / "mine").write_bytes(b"x")
     (tmp_path / "psm_folder").mkdir()
 
     assert leftovers.remove(tmp_path) == 0
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["psm_folder", "sem.mine"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["mine", "psm_folder"]
 
 
 def test_what_a_living_process_has_mapped_stays(tmp_path: Path) -> None:

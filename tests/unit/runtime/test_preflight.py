@@ -11,17 +11,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.support.engine.plans import launch_plan
 
 from kindling_runtime import preflight
-from kindling_runtime.contract import (
-    BIND_HOST,
-    Drain,
-    Engine,
-    LaunchPlan,
-    Model,
-    Probe,
-    Weights,
-)
+from kindling_runtime.contract import BIND_HOST, Engine, LaunchPlan
 
 NOBODY = 65532
 
@@ -39,13 +32,7 @@ def folder() -> Iterator[Path]:
 
 
 def plan_for(model: Path, *, port: int = 1) -> LaunchPlan:
-    return LaunchPlan(
-        model=Model(name="custom", served_name="tiny"),
-        weights=Weights(uri="pvc://models/tiny", path=str(model)),
-        engine=Engine(argv=(sys.executable, "-V"), port=port),
-        probe=Probe(startup_seconds=600),
-        drain=Drain(endpoint_seconds=5, stream_seconds=30, grace_seconds=20),
-    )
+    return launch_plan(model, argv=(sys.executable, "-V"), port=port)
 
 
 @contextlib.contextmanager

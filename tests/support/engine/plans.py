@@ -1,0 +1,35 @@
+"""Launch plans for tests: everything has a default, so that a test names only what it is about."""
+
+from pathlib import Path
+
+from kindling_runtime.contract import (
+    ENGINE_PORT,
+    RUNTIME_PORT,
+    Drain,
+    Engine,
+    LaunchPlan,
+    Model,
+    Probe,
+    Weights,
+)
+
+
+def launch_plan(
+    folder: Path | str = "/models",
+    *,
+    argv: tuple[str, ...] = ("vllm", "serve", "/models"),
+    env: dict[str, str] | None = None,
+    port: int = ENGINE_PORT,
+    runtime_port: int = RUNTIME_PORT,
+    probe: Probe | None = None,
+    drain: Drain | None = None,
+) -> LaunchPlan:
+    """A plan for the model `tiny` in `folder`."""
+    return LaunchPlan(
+        model=Model(name="custom", served_name="tiny"),
+        weights=Weights(uri="pvc://models/tiny", path=str(folder)),
+        engine=Engine(argv=argv, env=env or {}, port=port),
+        probe=probe or Probe(startup_seconds=600),
+        drain=drain or Drain(endpoint_seconds=5, stream_seconds=30, grace_seconds=20),
+        runtime_port=runtime_port,
+    )
