@@ -204,7 +204,11 @@ class TestOneMistakeAfterTheOther:
             reason="ClaimNotBound",
             seconds=VERDICT_SECONDS,
         )
-        assert f"PersistentVolumeClaim {namespace}/later does not exist" in told(found, "Scheduled")
+        assert told(found, "Scheduled") == (
+            f"PersistentVolumeClaim {namespace}/later (pvc://later/bare) does not exist: create it,"
+            " or correct spec.model.weights.uri."
+        )
+        assert kube.children(self.name, namespace) == []
         assert conditions(found)["Ready"].reason == "ClaimNotBound"
 
     def test_weights_without_config_are_named_once_the_claim_is_there(

@@ -17,11 +17,11 @@ from typing import Final
 
 import pytest
 from tests.support import install, manifests
-from tests.support.kube import NAMESPACE, VOLUME, Kube
+from tests.support.kube import NAMESPACE, POD, VOLUME, Kube
 from tests.support.onenode import ROOT, Cluster
 from tests.support.phases import Recording, recorded
 from tests.support.tinymodel.make_model import make_model
-from tests.support.waiting import Say
+from tests.support.waiting import Say, until
 
 from kindling_operator.model.names import DEPLOYMENT, Key, endpoint_url
 
@@ -38,6 +38,7 @@ CLAIM_NAME: Final = "weights"
 REUSE: Final = bool(os.environ.get("KINDLING_TEST_REUSE"))
 
 _CLUSTER: Final = pytest.StashKey[Cluster]()
+_EVIDENCE: Final = pytest.StashKey[dict[str, Path]]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +152,20 @@ def furnish(cluster: Cluster, kube: Kube, namespace: str, weights: Path) -> None
 
 
 def remove(kube: Kube, namespace: str) -> None:
-    """Remove a namespace with its models and its volume, and wait until it is gone."""
-    kube.delete(NAMESPACE, namespace)
+    """Remove a namespace with its models and its volume, and wait until it is gone.
+
+    Models first: the namespace controller sleeps for half of a pod's grace period if it meets one,
+    and a serving pod's is as long as its streams may be.
+    """
+    if kube.get(NAMESPACE, namespace) is not None:
+        kube.kubectl("delete", "im,pods", "--all", "--wait=false", "-n", namespace)
+        until(
+            f"the pods of {namespace} to be gone",
+            lambda: not kube.find(POD, namespace),
+            seconds=GONE_SECONDS,
+            say=kube.say,
+        )
+        kube.delete(NAMESPACE, namespace)
     kube.wait_gone(NAMESPACE, namespace, seconds=GONE_SECONDS)
     kube.delete(VOLUME, namespace)
     kube.wait_gone(VOLUME, namespace, seconds=GONE_SECONDS)
@@ -169,16 +182,20 @@ def deadlines(items: list[pytest.Item], folder: Path, *, seconds: float = TEST_S
 
 
 def leave_evidence(item: pytest.Item, report: pytest.TestReport) -> None:
-    """After a failed test: all logs and objects into a folder that the report names."""
+    """After a failed test: all logs and objects into a folder that the report names.
+
+    A fixture that failed once fails every test that wants it, in the same words: one folder.
+    """
     found = item.config.stash.get(_CLUSTER, None)
     if not report.failed or found is None:
         return
-    folder = FAILURES / re.sub(r"[^\w.-]+", "-", item.name).strip("-")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    try:
+    known = item.config.stash.setdefault(_EVIDENCE, {})
+    folder = known.get(report.longreprtext)
+    if folder is None:
+        folder = FAILURES / re.sub(r"[^\w.-]+", "-", item.name).strip("-")
+        known[report.longreprtext] = folder
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         found.logs(folder)
-        told = f"logs of every pod and of the operator, events and objects: {folder}"
-    except Exception as error:
-        told = f"the logs could not be collected in {folder}: {error}"
+    told = f"logs of every pod and of the operator, events and objects: {folder}"
     report.sections.append(("cluster", told))

@@ -135,7 +135,7 @@ class Cluster:
         self._call("volume", name, str(folder), seconds=180)
 
     def logs(self, folder: Path) -> None:
-        """Collect every log and the cluster's objects in a folder."""
+        """Collect every log and the cluster's objects in a folder, as far as there are any."""
         self._call("logs", str(folder), seconds=180)
 
     def processes(self, pod: Object) -> dict[int, str]:
