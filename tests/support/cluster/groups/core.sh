@@ -3,7 +3,7 @@
 module=core
 packages=(./cmd/onenode ./cmd/coredns ./cmd/pause sigs.k8s.io/cri-tools/cmd/crictl)
 sources=(cmd/onenode cmd/coredns cmd/pause)
-usually="7 minutes"
+usually="6 minutes"
 finish() {
   local n
   for n in etcd kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubectl; do ln -s onenode "$n"; done

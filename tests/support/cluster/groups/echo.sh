@@ -3,7 +3,7 @@
 module=core
 packages=(./cmd/echo)
 sources=(cmd/echo)
-usually="10 seconds"
+usually="5 seconds"
 finish() {
   mkdir images
   "$HERE/mkimage.py" images/echo.tar localhost/echo:1 echo serve

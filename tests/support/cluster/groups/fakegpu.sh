@@ -3,4 +3,4 @@
 module=core
 packages=(./cmd/fakegpu)
 sources=(cmd/fakegpu)
-usually="10 seconds more than core"
+usually="5 seconds beside core"

@@ -2,4 +2,4 @@
 # shellcheck shell=bash disable=SC2034
 module=core
 packages=(helm.sh/helm/v4/cmd/helm)
-usually="1 minute more than core, with which it shares most packages"
+usually="30 seconds beside core"

@@ -2,5 +2,5 @@
 # shellcheck shell=bash disable=SC2034
 module=helm3
 packages=(helm.sh/helm/v3/cmd/helm)
-usually="2 minutes"
+usually="1 minute"
 finish() { mv helm helm3; }

@@ -2,4 +2,4 @@
 # shellcheck shell=bash disable=SC2034
 module=kind
 packages=(sigs.k8s.io/kind)
-usually="30 seconds"
+usually="10 seconds"

@@ -2,4 +2,4 @@
 # shellcheck shell=bash disable=SC2034
 module=core
 packages=(k8s.io/kubernetes/cmd/kubectl)
-usually="2 minutes"
+usually="1 minute"

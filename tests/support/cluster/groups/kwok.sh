@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2034
 module=core
 packages=(sigs.k8s.io/kwok/cmd/kwok)
-usually="1 minute more than core"
+usually="20 seconds beside core"
 finish() {
   local stages f
   stages=$(module_dir core sigs.k8s.io/kwok)/kustomize/stage

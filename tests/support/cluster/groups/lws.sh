@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2034
 module=lws
 packages=(sigs.k8s.io/lws/cmd)
-usually="4 minutes"
+usually="90 seconds"
 finish() {
   mv cmd manager # the chart runs /manager
   mkdir images

@@ -3,4 +3,4 @@
 module=core
 packages=(./cmd/netpol)
 sources=(cmd/netpol)
-usually="10 seconds more than core"
+usually="10 seconds beside core"

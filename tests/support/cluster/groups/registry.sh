@@ -3,4 +3,4 @@
 module=registry
 packages=(.)
 sources=(main.go)
-usually="30 seconds"
+usually="25 seconds"

@@ -41,13 +41,14 @@ addon_lws() {
   lws_ready && return
   build_groups lws helm
   load_once "$(group_dir lws)/images/lws.tar"
-  (provider_exec helm upgrade --install lws "$(group_dir lws)/chart" --namespace lws-system --create-namespace \
+  (provider_exec helm uninstall lws --namespace lws-system --ignore-not-found --wait) >&2 # what an earlier failure left
+  (provider_exec helm install lws "$(group_dir lws)/chart" --namespace lws-system --create-namespace \
     --set image.manager.repository=localhost/lws --set image.manager.tag=1 --set image.manager.pullPolicy=Never \
     --set-string nodeSelector.onenode/real=true --set resources.requests.cpu=50m --set resources.requests.memory=64Mi \
     --wait --timeout 3m) >&2 || die "LeaderWorkerSet did not start within 3 minutes: cluster --name $NAME exec -- kubectl -n lws-system describe pods"
 }
 
-lws_ready() { (provider_exec kubectl -n lws-system rollout status deploy --timeout=1s) >/dev/null 2>&1; }
+lws_ready() { (provider_exec kubectl -n lws-system rollout status deploy/lws-controller-manager --timeout=1s) >/dev/null 2>&1; }
 
 # load_once FILE: the node keeps its images over down and up, so a mark for each file is enough.
 load_once() {

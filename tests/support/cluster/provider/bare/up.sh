@@ -53,7 +53,7 @@ write_configuration() {
 BASE_SERVICES="etcd containerd kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy registry relay"
 
 render() {
-  sed -e "s#@CGROUP@#/$NET#g; s#@NODE_IP@#$NODE_IP#g; s#@DNS_SVC_IP@#$DNS_SVC_IP#g; s#@POD_CIDR@#$POD_CIDR#g; s#@REGISTRY_PORT@#$REGISTRY_PORT#g"
+  sed -e "s#__CGROUP__#/$NET#g; s#__NODE_IP__#$NODE_IP#g; s#__DNS_SVC_IP__#$DNS_SVC_IP#g; s#__POD_CIDR__#$POD_CIDR#g; s#__REGISTRY_PORT__#$REGISTRY_PORT#g"
 }
 
 # launch: the relay's listening sockets are made here, in the machine's network, and handed down: a socket stays where it was made.

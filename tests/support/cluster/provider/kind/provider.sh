@@ -43,7 +43,7 @@ write_kind_config() {
   fill_in < "$KIND/config.yaml" > "$STATE/kind.yaml"
 }
 
-fill_in() { sed -e "s#@STATE@#$STATE#g; s#@API_PORT@#$API_PORT#g; s#@REGISTRY_PORT@#$REGISTRY_PORT#g"; }
+fill_in() { sed -e "s#__STATE__#$STATE#g; s#__API_PORT__#$API_PORT#g; s#__REGISTRY_PORT__#$REGISTRY_PORT#g"; }
 
 provider_down() {
   if docker_answers && docker inspect "$KIND_NODE" >/dev/null 2>&1; then
