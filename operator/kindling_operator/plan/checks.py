@@ -6,17 +6,19 @@ Each check reads as the fact that it finds. A rule is added as one function and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from kindling_operator.model.api_model import ModelName
 from kindling_operator.model.architecture import Device, Modality
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.plan import Verdict
+from kindling_operator.model.quantities import duration_seconds
 from kindling_operator.plan.architecture import architecture_problem
-from kindling_operator.plan.command import catalog_arguments
 from kindling_operator.plan.extra_args import FORBIDDEN, forbidden_argument, option_of, options
 from kindling_operator.plan.subject import Subject
 from kindling_operator.plan.unsupported import UNSUPPORTED
+
+_WEEK_SECONDS = 7 * 86_400
 
 Check = Callable[[Subject], Verdict | None]
 """Why the spec is refused, or None."""
@@ -112,11 +114,18 @@ def modality_is_not_the_models(subject: Subject) -> Verdict | None:
 
 
 def argument_is_forbidden(subject: Subject) -> Verdict | None:
-    """Extra arguments may not set what the plan sets, nor what is known to break."""
-    entry = subject.entry
-    broken = {f.argument: f"{f.reason}, remove it" for f in entry.forbidden_arguments}
-    planned = dict.fromkeys(options(catalog_arguments(subject)), "the plan sets it, remove it")
-    forbidden = {**FORBIDDEN, **planned, **broken}
+    """Extra arguments may not set what the plan owns, nor what is known to break."""
+    broken = {f.argument: f"{f.reason}, remove it" for f in subject.entry.forbidden_arguments}
+    return _first_forbidden(subject, {**FORBIDDEN, **broken})
+
+
+def argument_is_planned(subject: Subject, argv: Sequence[str]) -> Verdict | None:
+    """Extra arguments may not repeat an option of the planned command: the last one would win."""
+    own = argv[: len(argv) - len(subject.spec.serving.extra_args)]
+    return _first_forbidden(subject, dict.fromkeys(options(own), "the plan sets it, remove it"))
+
+
+def _first_forbidden(subject: Subject, forbidden: Mapping[str, str]) -> Verdict | None:
     for argument in subject.spec.serving.extra_args:
         found = forbidden_argument(argument, forbidden)
         if found is not None:
@@ -154,6 +163,17 @@ def one_gpu_is_not_a_size(subject: Subject) -> Verdict | None:
     )
 
 
+def drain_is_longer_than_a_week(subject: Subject) -> Verdict | None:
+    """A launch plan has no longer one (runtime contract), and a node drain would wait for it."""
+    asked = subject.spec.rollout.drain_deadline
+    if duration_seconds(asked) <= _WEEK_SECONDS:
+        return None
+    return refusal(
+        Reason.INVALID_SPEC,
+        f"spec.rollout.drainDeadline {asked} exceeds 168h, the longest that a pod waits: lower it.",
+    )
+
+
 CHECKS: tuple[Check, ...] = (
     field_is_not_yet_supported,
     architecture_does_not_add_up,
@@ -163,6 +183,7 @@ CHECKS: tuple[Check, ...] = (
     argument_is_forbidden,
     gpu_is_asked_of_a_cpu_model,
     one_gpu_is_not_a_size,
+    drain_is_longer_than_a_week,
 )
 
 

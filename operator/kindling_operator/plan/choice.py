@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.objects import ClaimView, NodeView
 from kindling_operator.model.plan import EnginePlan, Verdict
-from kindling_operator.plan.checks import judge, refusal, weights_are_nowhere
+from kindling_operator.plan.checks import argument_is_planned, judge, refusal, weights_are_nowhere
 from kindling_operator.plan.devices import gpu_class, selector_text, usable_nodes
 from kindling_operator.plan.engine import engine_plan
 from kindling_operator.plan.room import Room
@@ -55,6 +55,9 @@ def choose(
     # 3. The first that has room.
     option = next((o for o in found.options if _has_room(o, room)), found.options[0])
     plan = engine_plan(subject, option, found)
+    refused = argument_is_planned(subject, plan.argv)
+    if refused is not None:
+        return Choice(refused)
     # 4. What must exist before its first pod.
     waiting = claim_shortfall(subject.model.key.namespace, plan.weights, claims)
     if waiting is None and not _has_room(option, room):

@@ -36,16 +36,16 @@ def inputs_digest(spec: InferenceModelSpec) -> str:
     """
     cache = spec.cache or Cache()
     inputs = {
-        "model": spec.model,
-        "serving": spec.serving,
-        "placement": spec.placement,
-        "runtime": spec.runtime,
+        "model": _said(spec.model),
+        "serving": _said(spec.serving),
+        "placement": _said(spec.placement),
+        "runtime": _said(spec.runtime),
         "hostMemory": cache.host_memory,
         "encoderMemory": cache.encoder_memory,
         "objectStore": _store_identity(cache.object_store),
     }
-    wire = _without_empty(msgspec.to_builtins(inputs))
-    return hashlib.sha256(msgspec.json.encode(wire, order="sorted")).hexdigest()
+    given = {name: value for name, value in inputs.items() if value not in (None, {})}
+    return hashlib.sha256(msgspec.json.encode(given, order="sorted")).hexdigest()
 
 
 def revision_hash(inputs: str, replan: str) -> str:
@@ -108,7 +108,10 @@ def _stored(child: ChildView, model: str, serving: set[str]) -> Revision | None:
 
 
 def _store_identity(store: ObjectStore | None) -> dict[str, Any] | None:
-    """Existence and identity of the store; its limits are not part of a plan (api.md 2.3)."""
+    """Existence and identity of the store; its limits are not part of a plan (api.md 2.3).
+
+    Nothing is left out of it: `podIdentity: {}` says something.
+    """
     if store is None:
         return None
     wire: dict[str, Any] = msgspec.to_builtins(store)
@@ -116,14 +119,25 @@ def _store_identity(store: ObjectStore | None) -> dict[str, Any] | None:
     return {key: value for key, value in wire.items() if key not in limits}
 
 
-def _without_empty(value: Any) -> Any:
-    """Drop what says nothing: null, and the empty objects of fields that were only opened.
+def _said(value: Any) -> Any:
+    """A value without the fields that have their default, and without what is empty then.
 
-    The object store is left as it is: `podIdentity: {}` says something.
+    msgspec's own `omit_defaults` knows simple defaults only, and the digest must not change when a
+    user writes a default out.
     """
-    if not isinstance(value, dict):
-        return value
+    if isinstance(value, tuple):
+        return [_said(each) for each in value]
+    if not isinstance(value, msgspec.Struct):
+        return msgspec.to_builtins(value)
     found = {
-        key: each if key == "objectStore" else _without_empty(each) for key, each in value.items()
+        field.encode_name: _said(getattr(value, field.name))
+        for field in msgspec.structs.fields(value)
+        if getattr(value, field.name) != _default(field)
     }
-    return {key: each for key, each in found.items() if each is not None and each != {}}
+    return {name: said for name, said in found.items() if said not in (None, {})}
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return field.default

@@ -1,0 +1,269 @@
+"""The command line: files in, decisions out, exit codes, and what is said about a wrong use."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.support.builders import catalog_spec, tiny_spec
+
+from kindling_operator.cli import main
+
+HUGE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {
+        "name": "gpu-0",
+        "labels": {
+            "nvidia.com/gpu.product": "NVIDIA-H200",
+            "nvidia.com/gpu.memory": "143771",
+            "nvidia.com/gpu.compute.major": "9",
+            "nvidia.com/gpu.compute.minor": "0",
+        },
+    },
+    "status": {
+        "nodeInfo": {"architecture": "amd64"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "allocatable": {"cpu": "192", "memory": "2Ti", "nvidia.com/gpu": "1"},
+    },
+}
+LAPTOP = {
+    **HUGE,
+    "metadata": {"name": "laptop", "labels": {}},
+    "status": {**HUGE["status"], "allocatable": {"cpu": "4", "memory": "16Gi"}},  # type: ignore[dict-item]
+}
+HOLDER = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"namespace": "other", "name": "training", "uid": "1"},
+    "spec": {
+        "nodeName": "gpu-0",
+        "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+    },
+    "status": {"phase": "Running"},
+}
+
+
+def model(spec: Mapping[str, Any], name: str = "tiny", **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "kindling.dev/v1alpha1",
+        "kind": "InferenceModel",
+        "metadata": {"name": name, **metadata},
+        "spec": dict(spec),
+    }
+
+
+class Files:
+    """Files of a working folder, and `kindling plan` run on them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def write(self, name: str, *objects: Any, as_json: bool = False) -> str:
+        path = self._folder / name
+        path.write_text(json.dumps(objects[0]) if as_json else yaml.safe_dump_all(objects))
+        return str(path)
+
+    def plan(self, *models: Any, nodes: Any = (HUGE, LAPTOP), more: tuple[str, ...] = ()) -> int:
+        models_file = self.write("models.yaml", *models)
+        nodes_file = self.write("nodes.yaml", *nodes)
+        return main(["plan", "-f", models_file, "--nodes", nodes_file, *more])
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def test_a_plan_as_a_table(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    assert files.plan(model(tiny_spec(), namespace="ml")) == 0
+
+    text = capsys.readouterr().out
+    assert text.startswith("ml/tiny: CPU, BF16, 4096 ctx.\n")
+    assert "  KV cache     4096 blocks, 32 per request, 524288 tokens\n" in text
+    assert "  memory of each pod: 4.5 GiB\n" in text
+    assert "    Processes                 3.0 GiB  Estimated  ████████████████████\n" in text
+    assert "    vllm serve /mnt/weights/tiny --served-model-name=tiny" in text
+
+
+def test_a_refusal_is_printed_with_its_reason(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert files.plan(model(catalog_spec("inkling"), "inkling")) == 1
+
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head == "default/inkling: refused, WeightsDoNotFit"
+    assert all(line.startswith("  ") and len(line) <= 100 for line in lines)
+    assert " ".join(line.strip() for line in lines) == (
+        "Inkling BF16 needs 1819.7 GiB on one GPU, 1816.1 GiB of it weights, and NVIDIA-H200 has"
+        " 129.2 GiB usable, short by 1690.5 GiB: use a larger GPU or a smaller checkpoint, this"
+        " version plans one GPU per replica."
+    )
+
+
+def test_a_model_that_would_wait_is_no_success(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pods = files.write("pods.yaml", {"apiVersion": "v1", "kind": "PodList", "items": [HOLDER]})
+
+    assert files.plan(model(catalog_spec("flint"), "flint"), more=("--pods", pods)) == 1
+    assert capsys.readouterr().out.startswith("default/flint: waits, InsufficientGPU\n")
+
+
+def test_models_of_one_file_are_placed_together(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One GPU, two models: the first by name gets it."""
+    models = [model(catalog_spec("flint"), name) for name in ("b", "a")]
+
+    assert files.plan(*models) == 1
+
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("default/")]
+    assert lines == [
+        "default/a: 1x NVIDIA-H200 in one node, BF16, TP1, 262144 ctx.",
+        "default/b: waits, InsufficientGPU",
+    ]
+
+
+def test_json_has_what_status_has(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    assert files.plan(model(tiny_spec()), more=("-o", "json", "-n", "ml")) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    assert (found["namespace"], found["name"], found["accepted"]) == ("ml", "tiny", True)
+    assert (found["reason"], found["message"]) == ("SpecAccepted", "CPU, BF16, 4096 ctx.")
+    assert found["plan"]["kvCache"] == {
+        "blocks": 4096,
+        "blocksPerRequest": 32,
+        "tokens": 524_288,
+        "fullContextRequests": "128.00",
+    }
+
+
+def test_json_of_several_models_is_a_list(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    files.plan(model(tiny_spec(), "a"), model(catalog_spec("inkling"), "b"), more=("-o", "json"))
+
+    found = json.loads(capsys.readouterr().out)
+    assert [(each["name"], each["accepted"], each["plan"] is None) for each in found] == [
+        ("a", True, False),
+        ("b", False, True),
+    ]
+
+
+def test_yaml_is_what_would_be_applied(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    more = ("-o", "yaml", "--cpu-image", "registry.test/own")
+    assert files.plan(model(tiny_spec()), more=more) == 0
+
+    found = list(yaml.safe_load_all(capsys.readouterr().out))
+    kinds = ["ServiceAccount", "ControllerRevision", "ConfigMap", "Service", "Deployment"]
+    assert [manifest["kind"] for manifest in found] == kinds
+    assert all("ownerReferences" not in manifest["metadata"] for manifest in found)
+    (engine,) = found[-1]["spec"]["template"]["spec"]["containers"]
+    assert engine["image"] == "registry.test/own"
+
+
+def test_files_may_be_json_and_lists(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = {"apiVersion": "v1", "kind": "List", "items": [HUGE, LAPTOP, HOLDER]}
+    models = {"kind": "InferenceModelList", "items": [model(tiny_spec())]}
+    models_file = files.write("models.json", models, as_json=True)
+    nodes_file = files.write("nodes.json", nodes, as_json=True)
+
+    assert main(["plan", "-f", models_file, "--nodes", nodes_file]) == 0
+    assert capsys.readouterr().out.startswith("default/tiny: CPU")
+
+
+def test_a_wrong_spec_is_refused_in_the_words_of_admission(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert files.plan(model({**tiny_spec(), "replicas": "many"})) == 1
+    assert capsys.readouterr().out.startswith("default/tiny: refused, InvalidSpec\n")
+
+
+def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str], files: Files) -> None:
+    assert main(["plan", "-f", "/nowhere.yaml", "--nodes", "/nowhere.yaml"]) == 2
+    assert capsys.readouterr().err == (
+        "kindling: /nowhere.yaml cannot be read: No such file or directory\n"
+    )
+
+
+def test_a_file_that_is_no_yaml(
+    tmp_path: Path, files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "broken.yaml"
+    path.write_text("a: [1")
+
+    assert main(["plan", "-f", str(path), "--nodes", str(path)]) == 2
+    assert "broken.yaml is neither YAML nor JSON: " in capsys.readouterr().err
+
+
+def test_a_file_without_models(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    assert files.plan(LAPTOP) == 2
+    assert "has no InferenceModel; give the manifest that you would apply" in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["plan"],
+        ["plan", "-f", "x"],
+        ["plan", "-f", "x", "--nodes", "y", "-o", "xml"],
+        ["unknown"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(arguments)
+
+    assert raised.value.code == 2
+    assert "usage: kindling" in capsys.readouterr().err
+
+
+def test_the_catalog_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["catalog"]) == 0
+    assert capsys.readouterr().out == (
+        "flint      BF16 74.3 GiB, NVFP4 21.9 GiB; 262144 tokens of context\n"
+        "inkling    BF16 1816.1 GiB, NVFP4 551.3 GiB; 1048576 tokens of context\n"
+        "custom     an architecture of your own, in spec.model.custom\n"
+    )
+
+
+def test_a_catalog_entry_shows_each_fact_with_its_source(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["catalog", "flint"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    heads = next(line for line in lines if line.startswith("architecture.attentionHeads"))
+    assert heads.split() == [
+        "architecture.attentionHeads",
+        "32",
+        *["vLLM's", "article", "on", "Flint:", "32", "query", "heads"],
+    ]
+
+
+def test_an_unknown_catalog_entry(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["catalog", "llama"]) == 2
+    assert capsys.readouterr().err == (
+        "kindling: the catalog has no 'llama'; it has flint, inkling\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["tiny", "im/", "pod/tiny", "/tiny"])
+def test_replan_wants_a_model(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replan", name, "-n", "ml"]) == 2
+    assert capsys.readouterr().err == f"kindling: {name!r} names no model; write im/NAME\n"
+
+
+def test_replan_without_a_kubeconfig(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    assert main(["replan", "im/tiny", "-n", "ml"]) == 2
+    assert "the kubeconfig cannot be used" in capsys.readouterr().err

@@ -1,0 +1,336 @@
+"""What is chosen among what fits, what waits, and how both are said."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.support.builders import (
+    GIB,
+    Cluster,
+    catalog_spec,
+    cpu_node,
+    environment,
+    foreign_pod,
+    gpu_node,
+    tainted,
+    tiny_architecture,
+    tiny_spec,
+)
+
+from kindling_operator.model.conditions import ConditionType, Reason
+from kindling_operator.model.objects import ClaimView
+from kindling_operator.model.plan import EnginePlan
+
+H200, H100 = gpu_node("h200"), gpu_node("h100", "NVIDIA-H100-80GB-HBM3")
+B200, L40S = gpu_node("b200", "NVIDIA-B200"), gpu_node("l40s", "NVIDIA-L40S")
+RTX = gpu_node("rtx", "NVIDIA-RTX-PRO-6000")
+
+
+def chosen(spec: Any, *nodes: Any, **cluster: Any) -> EnginePlan:
+    decision = Cluster(nodes=nodes, **cluster).apply(spec).decide()
+    assert decision.current is not None, decision.verdicts
+    return decision.current.plan
+
+
+SUMMARIES = {
+    "Flint on an H200": (
+        catalog_spec("flint"),
+        [H200],
+        "1x NVIDIA-H200 in one node, BF16, TP1, 262144 ctx",
+    ),
+    "Flint where 80 GB are too few for BF16": (
+        catalog_spec("flint"),
+        [H100],
+        "1x NVIDIA-H100-80GB-HBM3 in one node, NVFP4, TP1, 262144 ctx",
+    ),
+    "the newer GPU first": (
+        catalog_spec("flint"),
+        [H200, B200],
+        "1x NVIDIA-B200 in one node, BF16, TP1, 262144 ctx",
+    ),
+    "precision before newness": (
+        catalog_spec("flint"),
+        [H200, gpu_node("small-b200", "NVIDIA-B200", gpu_memory=60 * GIB)],
+        "1x NVIDIA-H200 in one node, BF16, TP1, 262144 ctx",
+    ),
+    "a pinned product": (
+        catalog_spec("flint", placement={"gpu": {"products": ["NVIDIA-H100-80GB-HBM3"]}}),
+        [H200, H100],
+        "1x NVIDIA-H100-80GB-HBM3 in one node, NVFP4, TP1, 262144 ctx",
+    ),
+    "a pinned context": (
+        catalog_spec("flint", serving={"contextLength": 32_768}),
+        [H200],
+        "1x NVIDIA-H200 in one node, BF16, TP1, 32768 ctx",
+    ),
+    "the longest context at the wanted concurrency": (
+        catalog_spec("flint", model={"checkpoint": "BF16"}, serving={"concurrency": 8}),
+        [H200],
+        "1x NVIDIA-H200 in one node, BF16, TP1, 196608 ctx",
+    ),
+    "a tiny model on a laptop": (tiny_spec(), [cpu_node()], "CPU, BF16, 4096 ctx"),
+    "a GPU for a model of both kinds": (
+        tiny_spec(tiny_architecture(devices=["CPU", "GPU"])),
+        [cpu_node(), L40S],
+        "1x NVIDIA-L40S in one node, BF16, TP1, 4096 ctx",
+    ),
+    "the CPU for a model of both kinds without a GPU": (
+        tiny_spec(tiny_architecture(devices=["CPU", "GPU"])),
+        [cpu_node()],
+        "CPU, BF16, 4096 ctx",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "nodes", "summary"), SUMMARIES.values(), ids=SUMMARIES.keys())
+def test_chosen(spec: Any, nodes: list[Any], summary: str) -> None:
+    assert chosen(spec, *nodes).summary == summary
+
+
+def test_a_free_gpu_is_preferred_to_a_better_one_that_is_held() -> None:
+    plan = chosen(catalog_spec("flint"), H200, B200, pods=(foreign_pod("b200", gpus=8),))
+
+    assert plan.gpu is not None
+    assert plan.gpu.product == "NVIDIA-H200"
+
+
+def test_what_is_unverified_is_taken_only_if_it_is_pinned() -> None:
+    refused = Cluster(nodes=(RTX,)).apply(catalog_spec("flint")).decide().refused
+    assert refused is not None
+    assert refused.reason is Reason.NO_SUPPORTED_GPU
+    assert refused.message == (
+        "Flint BF16 on NVIDIA-RTX-PRO-6000 (sm120) is unverified, vLLM selects FlashInfer here,"
+        " but whether its sink kernels exist is untested: pin spec.placement.gpu.products"
+        " NVIDIA-RTX-PRO-6000 to take it nevertheless."
+    )
+
+    pinned = catalog_spec("flint", placement={"gpu": {"products": ["NVIDIA-RTX-PRO-6000"]}})
+    accepted = Cluster(nodes=(RTX,)).apply(pinned).decide().verdicts[0]
+    assert accepted.reason is Reason.UNVERIFIED
+    assert accepted.holds
+    assert accepted.message == (
+        "1x NVIDIA-RTX-PRO-6000 in one node, BF16, TP1, 262144 ctx: accepted as pinned, but"
+        " unverified, vLLM selects FlashInfer here, but whether its sink kernels exist is"
+        " untested."
+    )
+
+
+def test_an_unverified_checkpoint_is_pinned_by_the_checkpoint() -> None:
+    """On a GPU that is large enough for it, only the pin is missing."""
+    huge = gpu_node("huge", gpu_memory=800 * GIB)
+    refused = Cluster(nodes=(huge,)).apply(catalog_spec("inkling")).decide().refused
+    assert refused is not None
+    assert refused.reason is Reason.WEIGHTS_DO_NOT_FIT
+
+    pinned = Cluster(nodes=(huge,)).apply(catalog_spec("inkling", model={"checkpoint": "NVFP4"}))
+    assert pinned.decide().verdicts[0].reason is Reason.UNVERIFIED
+
+
+def test_what_is_broken_is_refused_even_if_it_is_pinned() -> None:
+    pinned = catalog_spec("flint", placement={"gpu": {"products": ["NVIDIA-L40S"]}})
+    refused = Cluster(nodes=(L40S,)).apply(pinned).decide().refused
+
+    assert refused is not None
+    assert (refused.reason, refused.message) == (
+        Reason.BROKEN_COMBINATION,
+        "Flint BF16 on NVIDIA-L40S (sm89) is known to fail, no attention backend for this GPU has"
+        " both sinks and FlashInfer: use GPUs of sm90, sm100 or sm103.",
+    )
+
+
+def test_the_nearest_refusal_speaks() -> None:
+    """NVFP4 lacks fewer bytes than BF16, and the larger GPU lacks fewer than the smaller."""
+    refused = Cluster(nodes=(H200, B200)).apply(catalog_spec("inkling")).decide().refused
+
+    assert refused is not None
+    assert refused.message.startswith("Inkling NVFP4 needs 555.0 GiB on one GPU")
+    assert "NVIDIA-B200 has 164.7 GiB usable" in refused.message
+
+
+NO_GPU = {
+    "an empty cluster": (
+        [],
+        {},
+        "No GPU for Flint (it needs sm90, sm100 or sm103): no usable node says that it has one;"
+        " add a node or correct what keeps them out.",
+    ),
+    "nodes that are out of reach": (
+        [tainted(H200, "team")],
+        {},
+        "No GPU for Flint (it needs sm90, sm100 or sm103): no usable node says that it has one,"
+        " 8 x NVIDIA-H200 (sm90) are on nodes that are not ready, cordoned, tainted or not"
+        " selected; add a node or correct what keeps them out.",
+    ),
+    "GPUs without labels": (
+        [replace(H200, labels={})],
+        {},
+        "No GPU for Flint (it needs sm90, sm100 or sm103): no usable node says that it has one,"
+        " 1 nodes lack the labels of NVIDIA's GPU feature discovery; add a node or correct what"
+        " keeps them out.",
+    ),
+    "a spec that excludes them all": (
+        [H200],
+        {"gpu": {"products": ["NVIDIA-B200"], "minMemory": "150Gi"}},
+        "No GPU for Flint (it needs sm90, sm100 or sm103) within spec.placement.gpu.products"
+        " NVIDIA-B200 and spec.placement.gpu.minMemory 150Gi: the usable nodes have 8 x"
+        " NVIDIA-H200 (sm90); add a node or correct what keeps them out.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("nodes", "placement", "message"), NO_GPU.values(), ids=NO_GPU.keys())
+def test_no_gpu(nodes: list[Any], placement: dict[str, Any], message: str) -> None:
+    spec = catalog_spec("flint", placement=placement)
+    refused = Cluster(nodes=tuple(nodes)).apply(spec).decide().refused
+
+    assert refused is not None
+    assert (refused.reason, refused.message) == (Reason.NO_SUPPORTED_GPU, message)
+
+
+def claim(phase: str = "Bound", *, terminating: bool = False) -> tuple[ClaimView, ...]:
+    return (ClaimView("ml", "weights", phase, terminating=terminating),)
+
+
+WAITING = {
+    "a claim that does not exist": (
+        {"claims": ()},
+        tiny_spec(),
+        Reason.CLAIM_NOT_BOUND,
+        "PersistentVolumeClaim ml/weights (pvc://weights/tiny) does not exist: create it, or"
+        " correct spec.model.weights.uri.",
+    ),
+    "a claim of another namespace": (
+        {"claims": (ClaimView("other", "weights", "Bound", terminating=False),)},
+        tiny_spec(),
+        Reason.CLAIM_NOT_BOUND,
+        "PersistentVolumeClaim ml/weights (pvc://weights/tiny) does not exist: create it, or"
+        " correct spec.model.weights.uri.",
+    ),
+    "a claim on its way out": (
+        {"claims": claim(terminating=True)},
+        tiny_spec(),
+        Reason.CLAIM_NOT_BOUND,
+        "PersistentVolumeClaim ml/weights (pvc://weights/tiny) is being deleted: name another"
+        " claim in spec.model.weights.uri.",
+    ),
+    "a claim without its volume": (
+        {"claims": claim("Lost")},
+        tiny_spec(),
+        Reason.CLAIM_NOT_BOUND,
+        "PersistentVolumeClaim ml/weights (pvc://weights/tiny) has lost its volume: name another"
+        " claim in spec.model.weights.uri.",
+    ),
+    "GPUs that others hold": (
+        {"nodes": (H200,), "pods": (foreign_pod("h200", gpus=8),)},
+        catalog_spec("flint"),
+        Reason.INSUFFICIENT_GPU,
+        "Needs 1 x NVIDIA-H200 in one node; best node h200 has 0 of 8 free: free 1 or add a node.",
+    ),
+    "GPUs that others of the namespace hold": (
+        {
+            "nodes": (H200,),
+            "pods": (
+                foreign_pod("h200", gpus=6),
+                foreign_pod("h200", gpus=2, name="job", namespace="ml"),
+            ),
+        },
+        catalog_spec("flint"),
+        Reason.INSUFFICIENT_GPU,
+        "Needs 1 x NVIDIA-H200 in one node; best node h200 has 0 of 8 free, 2 held by ml/job:"
+        " free 1 or add a node.",
+    ),
+    "foreign holders that may be named": (
+        {
+            "nodes": (H200,),
+            "pods": (foreign_pod("h200", gpus=8),),
+            "environment": environment(name_foreign_holders=True),
+        },
+        catalog_spec("flint"),
+        Reason.INSUFFICIENT_GPU,
+        "Needs 1 x NVIDIA-H200 in one node; best node h200 has 0 of 8 free, 8 held by"
+        " other/training: free 1 or add a node.",
+    ),
+    "a node selector that matches nothing": (
+        {},
+        tiny_spec(placement={"nodeSelector": {"pool": "gpu-west"}}),
+        Reason.NO_MATCHING_NODE,
+        "No node matches spec.placement.nodeSelector pool=gpu-west and its tolerations: label a"
+        " node or correct the selector.",
+    ),
+    "no node at all": (
+        {"nodes": ()},
+        tiny_spec(),
+        Reason.NO_MATCHING_NODE,
+        "No ready node admits the pods: add one, or add spec.placement.tolerations.",
+    ),
+    "a node that is too small": (
+        {"nodes": (cpu_node(memory=3 * GIB),)},
+        tiny_spec(),
+        Reason.INSUFFICIENT_RESOURCES,
+        "Needs 0.5 CPU and 4.5 GiB of memory on an amd64 node; the largest node, laptop (amd64),"
+        " has 2 CPU and 3.0 GiB: add a larger node.",
+    ),
+    "a node that the image is not built for": (
+        {"nodes": (cpu_node(architecture="arm64"),)},
+        tiny_spec(),
+        Reason.INSUFFICIENT_RESOURCES,
+        "Needs 0.5 CPU and 4.5 GiB of memory on an amd64 node; the largest node, laptop (arm64),"
+        " has 2 CPU and 24.0 GiB: add a larger node.",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "spec", "reason", "message"), WAITING.values(), ids=WAITING.keys()
+)
+def test_accepted_but_waiting_and_nothing_is_created(
+    cluster: dict[str, Any], spec: Any, reason: Reason, message: str
+) -> None:
+    found = Cluster(**cluster).apply(spec)
+    decision = found.decide()
+    scheduled = decision.verdict(ConditionType.SCHEDULED)
+
+    assert decision.refused is None
+    assert scheduled is not None
+    assert (scheduled.reason, scheduled.message) == (reason, message)
+    assert found.manifests() == ()
+    assert {v.condition for v in decision.verdicts} == {
+        ConditionType.ACCEPTED,
+        ConditionType.SCHEDULED,
+        ConditionType.PROGRESSING,
+        ConditionType.AVAILABLE,
+    }
+
+
+def test_a_claim_that_the_first_pod_will_bind_is_enough() -> None:
+    assert chosen(tiny_spec(), cpu_node(), claims=claim("Pending")).weights.claim == "weights"
+
+
+def test_weights_in_the_image_need_no_claim() -> None:
+    spec = tiny_spec()
+    spec["model"] = {**spec["model"], "weights": {"uri": "file:///models/tiny"}}
+
+    weights = chosen(spec, cpu_node(), claims=()).weights
+
+    assert (weights.path, weights.claim) == ("/models/tiny", "")
+
+
+def test_the_users_own_image_may_be_for_any_architecture() -> None:
+    spec = tiny_spec(runtime={"image": "registry.test/own"})
+
+    plan = chosen(spec, cpu_node(architecture="arm64"))
+
+    assert (plan.image, plan.pod.node_selector) == ("registry.test/own", {})
+
+
+def test_rejected_options_are_listed_with_their_reasons() -> None:
+    plan = chosen(catalog_spec("flint"), H200, H100, L40S)
+
+    assert [(option.option, option.reason) for option in plan.rejected] == [
+        ("NVFP4 on 1 x NVIDIA-H200 (sm90, amd64)", "NotPreferred"),
+        ("NVFP4 on 1 x NVIDIA-H100-80GB-HBM3 (sm90, amd64)", "NotPreferred"),
+        ("BF16 on 1 x NVIDIA-H100-80GB-HBM3 (sm90, amd64)", "WeightsDoNotFit"),
+        ("BF16 on 1 x NVIDIA-L40S (sm89, amd64)", "BrokenCombination"),
+        ("NVFP4 on 1 x NVIDIA-L40S (sm89, amd64)", "BrokenCombination"),
+    ]
+    assert plan.rejected_total == 5

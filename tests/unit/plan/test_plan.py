@@ -1,0 +1,356 @@
+"""Stories over several passes: what a user does, and what the operator makes of it."""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from tests.support.builders import (
+    KEY,
+    Cluster,
+    catalog_spec,
+    cpu_node,
+    environment,
+    foreign_pod,
+    gpu_node,
+    tiny_spec,
+)
+
+from kindling_operator.model.conditions import ConditionType, Reason
+from kindling_operator.model.names import ANNOTATION_REPLAN, ANNOTATION_SERVED, DEPLOYMENT
+from kindling_operator.model.plan import Decision, RolloutState
+
+OTHER = tiny_spec(serving={"contextLength": 1024})
+BROKEN = tiny_spec(runtime={"image": "registry.test/broken"})
+REFUSED = tiny_spec(serving={"contextLength": 1024, "frontend": "Rust"})
+
+
+def current(decision: Decision) -> str:
+    assert decision.current is not None, decision.verdicts
+    return decision.current.hash
+
+
+def served(spec: Any = None, **cluster: Any) -> tuple[Cluster, str]:
+    """A cluster in which the spec serves and the operator has noticed."""
+    found = Cluster(**cluster).apply(spec or tiny_spec())
+    name = current(found.step())
+    found.serve(name).step()
+    return found, name
+
+
+def test_a_model_comes_up_and_then_nothing_changes_any_more() -> None:
+    found, name = served()
+    before = found.manifests()
+
+    for _ in range(3):
+        decision = found.later(hours=5).step()
+    assert (current(decision), decision.state) == (name, RolloutState.STEADY)
+    assert found.manifests() == before
+    assert decision.look_again is None
+
+
+def test_scaling_touches_the_number_of_replicas_alone() -> None:
+    found, name = served()
+    before = {(m["kind"], m["metadata"]["name"]): m for m in found.manifests()}
+
+    found.apply(tiny_spec(replicas=2)).step()
+
+    after = {(m["kind"], m["metadata"]["name"]): m for m in found.manifests()}
+    place = ("Deployment", f"tiny-{name}")
+    assert after[place]["spec"] == {**before[place]["spec"], "replicas": 2}
+    assert {k: v for k, v in after.items() if k != place} == {
+        k: v for k, v in before.items() if k != place
+    }
+
+
+def test_a_change_takes_over_once_it_serves() -> None:
+    found, old = served()
+    new = current(found.apply(OTHER).step())
+    assert found.deployed() == {old, new}
+
+    found.serve(new).step()
+    assert found.deployed() == {new}
+    assert found.remembered() == {old, new}
+    found.step()
+    assert found.remembered() == {old, new}
+
+
+def test_going_back_brings_the_very_same_pods_back() -> None:
+    found, old = served()
+    template = found.children[KEY][(DEPLOYMENT.kind, f"tiny-{old}")].manifest["spec"]["template"]
+    new = current(found.apply(OTHER).step())
+    found.serve(new).step()
+
+    again = current(found.apply(tiny_spec()).step())
+
+    assert again == old
+    back = found.children[KEY][(DEPLOYMENT.kind, f"tiny-{old}")].manifest["spec"]["template"]
+    assert back == template
+    assert found.deployed() == {old, new}
+
+
+def test_a_failed_change_is_rolled_back_and_the_next_one_is_tried() -> None:
+    found, old = served()
+    new = current(found.apply(BROKEN).step())
+    found.start(new)
+    waiting = found.step()
+    assert waiting.look_again is not None
+
+    back = found.later(minutes=46).step()
+    assert (current(back), back.state) == (old, RolloutState.ROLLED_BACK)
+    assert found.deployed() == {old}
+    assert found.remembered() == {old, new}
+    assert found.later(days=1).step().state is RolloutState.ROLLED_BACK
+
+    fixed = current(found.apply(OTHER).step())
+    assert found.deployed() == {old, fixed}
+    assert new not in found.remembered()
+
+
+def test_replanning_a_failed_revision_tries_it_again() -> None:
+    found, old = served()
+    failed = current(found.apply(BROKEN).step())
+    found.start(failed)
+    found.later(minutes=46).step()
+
+    again = current(
+        found.apply(BROKEN, annotations={ANNOTATION_REPLAN: "2026-11-30T11:00:00Z"}).step()
+    )
+
+    assert again not in {old, failed}
+    assert found.deployed() == {old, again}
+
+
+def test_a_first_revision_that_does_not_serve_says_so_and_is_tried_on() -> None:
+    found = Cluster().apply(tiny_spec(rollout={"progressDeadline": "10m"}))
+    name = current(found.step())
+    found.start(name)
+
+    decision = found.later(minutes=11).step()
+
+    progressing = decision.verdict(ConditionType.PROGRESSING)
+    assert progressing is not None
+    assert (progressing.reason, progressing.message) == (
+        Reason.DEADLINE_EXCEEDED,
+        f"Revision tiny-{name} generated no token within 10m: see the reason of Available, then"
+        " correct the spec or raise spec.rollout.progressDeadline.",
+    )
+    assert found.deployed() == {name}
+
+
+def test_a_wrong_edit_loses_nothing() -> None:
+    found, name = served()
+    before = found.manifests()
+
+    decision = found.apply(REFUSED).step()
+
+    assert decision.refused is not None
+    assert decision.refused.reason is Reason.NOT_YET_SUPPORTED
+    assert current(decision) == name
+    assert found.manifests() == before
+
+
+def test_a_wrong_edit_during_a_change_keeps_both() -> None:
+    found, old = served()
+    new = current(found.apply(OTHER).step())
+
+    found.apply(REFUSED).step()
+
+    assert found.deployed() == {old, new}
+
+
+def test_a_wrong_edit_after_going_back_keeps_what_runs() -> None:
+    """The revision that runs is older than one that is only remembered."""
+    found, old = served()
+    new = current(found.apply(OTHER).step())
+    found.serve(new).step()
+    found.apply(tiny_spec()).step()
+    found.serve(old).step()
+    assert found.deployed() == {old}
+
+    found.apply(REFUSED).step()
+    assert found.deployed() == {old}
+
+
+def test_a_wrong_edit_after_a_rollback_keeps_what_runs() -> None:
+    found, old = served()
+    new = current(found.apply(BROKEN).step())
+    found.start(new)
+    found.later(minutes=46).step()
+
+    found.apply(REFUSED).step()
+    assert found.deployed() == {old}
+
+
+def test_a_spec_that_cannot_be_read_leaves_everything_alone() -> None:
+    found, name = served()
+
+    decision = found.apply({"replicas": "many"}).step()
+
+    assert decision.untouched
+    assert decision.refused is not None
+    assert decision.refused.reason is Reason.INVALID_SPEC
+    assert [(t.revision.hash, t.replicas) for t in decision.targets] == [(name, 1)]
+    assert found.deployed() == {name}
+
+
+def test_scaling_while_a_wrong_edit_waits_still_works() -> None:
+    found, name = served()
+
+    decision = found.apply({**REFUSED, "replicas": 3}).step()
+
+    assert [(t.revision.hash, t.replicas) for t in decision.targets] == [(name, 3)]
+
+
+def test_an_older_model_keeps_serving_while_a_change_waits_for_gpus() -> None:
+    found = Cluster(nodes=(gpu_node("gpu-0", gpus=1), cpu_node()))
+    old = current(found.apply(catalog_spec("flint")).step())
+    found.serve(old, node="gpu-0", gpus=1).step()
+
+    decision = found.apply(catalog_spec("flint", serving={"contextLength": 32_768})).step()
+
+    scheduled = decision.verdict(ConditionType.SCHEDULED)
+    assert scheduled is not None
+    assert (scheduled.reason, scheduled.message) == (
+        Reason.WAITING_FOR_CAPACITY,
+        f"The new revision waits and tiny-{old} keeps its replicas: needs 1 x NVIDIA-H200 in one"
+        " node; best node gpu-0 has 0 of 1 free, 1 held by ml/tiny: free 1 or add a node.",
+    )
+    assert found.deployed() == {old}
+
+
+def test_a_change_may_take_the_gpus_of_a_revision_that_never_served() -> None:
+    found = Cluster(nodes=(gpu_node("gpu-0", gpus=1), cpu_node()))
+    stuck = current(found.apply(catalog_spec("flint")).step())
+    found.start(stuck, node="gpu-0", gpus=1)
+
+    new = current(found.apply(catalog_spec("flint", serving={"contextLength": 32_768})).step())
+
+    assert found.deployed() == {new}
+
+
+def test_what_was_missing_starts_it_by_itself() -> None:
+    found = Cluster(claims=()).apply(tiny_spec())
+    assert found.step().targets == ()
+
+    found.claims = Cluster().claims
+    assert len(found.step().targets) == 1
+
+
+def test_an_upgrade_of_the_operator_changes_no_template() -> None:
+    found, name = served()
+    before = found.manifests()
+    found.environment = environment(cpu_image="registry.test/kindling/runtime-cpu@sha256:new")
+
+    decision = found.step()
+
+    assert found.manifests() == before
+    assert decision.better is not None
+    assert (decision.better.reason, decision.better.message) == (
+        Reason.BETTER_PLAN_AVAILABLE,
+        "A plan made now would have image registry.test/kindling/runtime-cpu@sha256:new instead of"
+        " registry.test/kindling/runtime-cpu@sha256:c0de: run `kindling replan im/tiny -n ml` to"
+        " take it, which replaces the replicas.",
+    )
+    taken = found.apply(tiny_spec(), annotations={ANNOTATION_REPLAN: "now"}).step()
+    assert current(taken) != name
+    assert found.deployed() == {name, current(taken)}
+
+
+def test_a_change_of_the_catalog_restarts_nothing() -> None:
+    found = Cluster(nodes=(gpu_node("gpu-0"), cpu_node())).apply(catalog_spec("flint"))
+    name = current(found.step())
+    found.serve(name, node="gpu-0", gpus=1).step()
+    before = found.manifests()
+    flint = found.environment.catalog["flint"]
+    changed = msgspec.structs.replace(flint, required_arguments=("--seed=1",))
+    found.environment = environment(catalog={"flint": changed})
+
+    decision = found.step()
+
+    assert found.manifests() == before
+    assert decision.better is not None
+    assert "other engine arguments or resources" in decision.better.message
+
+
+def test_a_catalog_that_lost_the_model_stops_nothing() -> None:
+    found = Cluster(nodes=(gpu_node("gpu-0"), cpu_node())).apply(catalog_spec("flint"))
+    name = current(found.step())
+    found.serve(name, node="gpu-0", gpus=1).step()
+    found.environment = environment(catalog={})
+
+    decision = found.step()
+
+    assert found.deployed() == {name}
+    assert decision.verdicts[0].holds
+
+
+def test_nodes_that_come_and_go_restart_nothing() -> None:
+    found = Cluster(nodes=(gpu_node("gpu-0"), cpu_node())).apply(catalog_spec("flint"))
+    name = current(found.step())
+    found.serve(name, node="gpu-0", gpus=1).step()
+    before = found.manifests()
+
+    found.nodes = (gpu_node("gpu-0"), gpu_node("gpu-1", "NVIDIA-B200"))
+    better = found.step().better
+    assert better is not None
+    assert "GPU NVIDIA-B200 instead of NVIDIA-H200" in better.message
+    found.nodes = ()
+    gone = found.step()
+
+    assert gone.better is None
+    assert gone.verdicts[0].holds
+    assert found.manifests() == before
+
+
+def test_a_model_that_fills_the_cluster_is_not_told_that_it_would_not_fit() -> None:
+    found = Cluster(nodes=(gpu_node("gpu-0", gpus=1), cpu_node())).apply(catalog_spec("flint"))
+    name = current(found.step())
+    found.serve(name, node="gpu-0", gpus=1).step()
+
+    assert found.decide().better is None
+
+
+def test_others_that_fill_the_cluster_are_no_better_plan() -> None:
+    found = Cluster(nodes=(gpu_node("gpu-0", gpus=2), cpu_node())).apply(catalog_spec("flint"))
+    name = current(found.step())
+    found.serve(name, node="gpu-0", gpus=1).step()
+    found.pods = (*found.pods, foreign_pod("gpu-0", gpus=2))
+
+    assert found.decide().better is None
+
+
+def test_a_longer_drain_is_for_the_next_plan_and_no_better_plan() -> None:
+    found, _ = served()
+    before = found.manifests()
+
+    found.apply(tiny_spec(rollout={"drainDeadline": "1h"})).step()
+
+    assert found.manifests() == before
+    assert found.decide().better is None
+
+
+def test_having_served_is_written_down_and_stays() -> None:
+    found = Cluster().apply(tiny_spec())
+    name = current(found.step())
+
+    def written() -> str | None:
+        stored = next(m for m in found.manifests() if m["kind"] == "ControllerRevision")
+        said: str | None = stored["metadata"].get("annotations", {}).get(ANNOTATION_SERVED)
+        return said
+
+    assert written() is None
+    found.serve(name)
+    assert written() == "true"
+    found.step()
+    found.pods = tuple(replace(pod, ready=False) for pod in found.pods)
+    found.endpoints = {}
+    assert written() == "true"
+
+
+def test_zero_replicas_keep_the_revision_and_its_endpoint() -> None:
+    found, name = served()
+
+    decision = found.apply(tiny_spec(replicas=0)).step()
+
+    assert [(t.revision.hash, t.replicas) for t in decision.targets] == [(name, 0)]
+    assert "Service" in {m["kind"] for m in found.manifests()}

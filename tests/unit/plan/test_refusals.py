@@ -1,0 +1,207 @@
+"""Specs that are refused: each with its reason and the exact sentence that the user reads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from tests.support.builders import (
+    Cluster,
+    catalog_spec,
+    cpu_node,
+    environment,
+    gpu_node,
+    tiny_architecture,
+    tiny_spec,
+)
+from tests.support.spec_fields import REFUSED, merged
+
+from kindling_operator.model.conditions import ConditionType, Reason
+from kindling_operator.plan import checks
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A spec, and why it is refused on a cluster of one H200 node and a laptop."""
+
+    spec: Mapping[str, Any]
+    reason: Reason
+    message: str
+
+
+def custom(**changes: Any) -> dict[str, Any]:
+    return tiny_spec(tiny_architecture(**changes))
+
+
+CONV = {"name": "conv", "kind": "Conv", "layers": 5, "kvHeads": 2, "headSize": 64, "window": 4}
+FULL = {"name": "full_attention", "kind": "Full", "layers": 4, "kvHeads": 2, "headSize": 64}
+
+CASES = {
+    "a checkpoint that the model does not have": Case(
+        tiny_spec() | {"model": tiny_spec()["model"] | {"checkpoint": "NVFP4"}},
+        Reason.UNSUPPORTED_CHECKPOINT,
+        "spec.model.checkpoint NVFP4 does not exist for custom, which has BF16: use BF16 or Auto.",
+    ),
+    "a context beyond the model's own": Case(
+        catalog_spec("flint", serving={"contextLength": 524_288}),
+        Reason.CONTEXT_TOO_LONG,
+        "spec.serving.contextLength 524288 exceeds the 262144 tokens that flint was made for:"
+        " lower it to 262144.",
+    ),
+    "a modality that the model does not understand": Case(
+        tiny_spec(serving={"modalities": ["Text", "Audio"]}),
+        Reason.INVALID_SPEC,
+        "spec.serving.modalities has Audio, which custom does not understand: use Text.",
+    ),
+    "modalities without text": Case(
+        catalog_spec("inkling", serving={"modalities": ["Image"]}),
+        Reason.INVALID_SPEC,
+        "spec.serving.modalities Image has no Text, which every request contains: add it.",
+    ),
+    "GPU wishes for a CPU model": Case(
+        tiny_spec(placement={"gpu": {"products": ["NVIDIA-H200"]}}),
+        Reason.NO_SUPPORTED_GPU,
+        "spec.placement.gpu is given and custom runs on CPU only: remove it, or add GPU to"
+        " spec.model.custom.devices.",
+    ),
+    "a model whose kernels want more GPUs": Case(
+        custom(devices=["GPU"], tensorParallelSizes=[2, 4]),
+        Reason.NOT_YET_SUPPORTED,
+        "custom runs on 2 GPUs or more per replica, and this version plans one: add 1 to"
+        " spec.model.custom.tensorParallelSizes if the kernels accept it.",
+    ),
+    "a drain of more than a week": Case(
+        tiny_spec(rollout={"drainDeadline": "200h"}),
+        Reason.INVALID_SPEC,
+        "spec.rollout.drainDeadline 200h exceeds 168h, the longest that a pod waits: lower it.",
+    ),
+    "no weights, and a repository that nothing downloads from": Case(
+        {"model": {"name": "flint"}},
+        Reason.NOT_YET_SUPPORTED,
+        "spec.model.weights.uri is not given and downloading hf://RecursiveSI/flint is not"
+        " supported by this version: copy the weights to a PersistentVolumeClaim and write"
+        " pvc://CLAIM/PATH.",
+    ),
+    "no weights at all": Case(
+        {"model": {"name": "custom", "custom": tiny_architecture()}},
+        Reason.NOT_YET_SUPPORTED,
+        "spec.model.weights.uri is not given: copy the weights to a PersistentVolumeClaim and"
+        " write pvc://CLAIM/PATH.",
+    ),
+    "an argument that the plan owns": Case(
+        tiny_spec(serving={"extraArgs": ["--max-model-len=99"]}),
+        Reason.FORBIDDEN_ARGUMENT,
+        "spec.serving.extraArgs: --max-model-len is not for users: use spec.serving.contextLength"
+        " instead.",
+    ),
+    "an abbreviation of it": Case(
+        tiny_spec(serving={"extraArgs": ["--seed=1", "--max-model=99"]}),
+        Reason.FORBIDDEN_ARGUMENT,
+        "spec.serving.extraArgs: --max-model (read as --max-model-len) is not for users: use"
+        " spec.serving.contextLength instead.",
+    ),
+    "an argument that breaks the model": Case(
+        catalog_spec("inkling", serving={"extraArgs": ["--block-size=32"]}),
+        Reason.FORBIDDEN_ARGUMENT,
+        "spec.serving.extraArgs: --block-size is not for users: any block size but 16 lets the"
+        " short convolutions read wrong memory without an error, remove it.",
+    ),
+    "a parser that the catalog knows": Case(
+        catalog_spec("flint", serving={"extraArgs": ["--tool-call-parser=hermes"]}),
+        Reason.FORBIDDEN_ARGUMENT,
+        "spec.serving.extraArgs: --tool-call-parser is not for users: the plan sets it, remove it.",
+    ),
+    "more convolutions than layers": Case(
+        custom(attention=[FULL, CONV]),
+        Reason.INVALID_ARCHITECTURE,
+        "spec.model.custom: the Conv groups have 5 layers and the model has 4: count each layer"
+        " once.",
+    ),
+    "expert weights without experts": Case(
+        custom(checkpoints=[{"name": "BF16", "bytes": 6_000_000, "expertBytes": 5}]),
+        Reason.INVALID_ARCHITECTURE,
+        "spec.model.custom: checkpoint BF16 has expertBytes 5 and the model has no `experts`:"
+        " describe them or remove expertBytes.",
+    ),
+    "a checkpoint size in the wrong unit": Case(
+        custom(checkpoints=[{"name": "BF16", "bytes": 6}]),
+        Reason.INVALID_ARCHITECTURE,
+        "spec.model.custom: checkpoint BF16 has 6 B and the shapes need at least 2.8 MiB: give"
+        " `bytes` in bytes and check the shapes against config.json.",
+    ),
+    "a model without text": Case(
+        custom(modalities=["Image"]),
+        Reason.INVALID_ARCHITECTURE,
+        "spec.model.custom: modalities has no Text, which every request contains: add it.",
+    ),
+    "weights that no GPU holds": Case(
+        catalog_spec("inkling", model={"checkpoint": "BF16"}),
+        Reason.WEIGHTS_DO_NOT_FIT,
+        "Inkling BF16 needs 1819.7 GiB on one GPU, 1816.1 GiB of it weights, and NVIDIA-H200 has"
+        " 129.2 GiB usable, short by 1690.5 GiB: use a larger GPU or a smaller checkpoint, this"
+        " version plans one GPU per replica.",
+    ),
+    "a context that no GPU holds so often": Case(
+        catalog_spec(
+            "flint",
+            model={"checkpoint": "BF16"},
+            serving={"contextLength": 262_144, "concurrency": 8},
+        ),
+        Reason.CONTEXT_DOES_NOT_FIT,
+        "A context of 262144 tokens at concurrency 8 needs 66.8 GiB of KV cache and 52.9 GiB are"
+        " left, short by 13.9 GiB: lower contextLength to 196896 or concurrency to 6.",
+    ),
+}
+
+
+def cluster() -> Cluster:
+    return Cluster(nodes=(gpu_node("gpu-0"), cpu_node()))
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_refused_with_one_sentence_and_nothing_is_created(case: Case) -> None:
+    found = cluster().apply(case.spec)
+    decision = found.decide()
+
+    assert decision.refused is not None
+    assert (decision.refused.reason, decision.refused.message) == (case.reason, case.message)
+    assert (decision.targets, found.manifests()) == ((), ())
+
+
+def test_a_model_that_the_catalog_lost_is_unknown() -> None:
+    found = Cluster(environment=environment(catalog={})).apply(catalog_spec("flint")).decide()
+
+    assert found.refused is not None
+    assert found.refused.reason is Reason.UNKNOWN_MODEL
+    assert found.refused.message == (
+        "spec.model.name 'flint' is not in this operator's catalog, which has custom: upgrade the"
+        " operator or choose one of these."
+    )
+
+
+def test_an_unreadable_spec_is_refused_in_its_own_words() -> None:
+    found = Cluster().apply({"model": {"name": "flint"}, "replicas": -1}).decide()
+
+    assert found.refused is not None
+    assert found.refused.reason is Reason.INVALID_SPEC
+    assert found.untouched
+
+
+@pytest.mark.parametrize("check", checks.CHECKS, ids=lambda check: check.__name__)
+def test_every_check_is_needed(check: checks.Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, a spec that must be refused is planned, or refused in other words."""
+    rest = tuple(other for other in checks.CHECKS if other is not check)
+    monkeypatch.setattr(checks, "CHECKS", rest)
+
+    def as_it_should_be(case: Case) -> bool:
+        refused = cluster().apply(case.spec).decide().refused
+        return refused is not None and refused.message == case.message
+
+    unsupported = cluster().apply(merged(tiny_spec(), REFUSED["spec.serving.frontend"])).decide()
+    assert not all(map(as_it_should_be, CASES.values())) or unsupported.refused is None
+
+
+def test_the_verdict_speaks_for_accepted_alone() -> None:
+    found = cluster().apply(CASES["modalities without text"].spec).decide()
+
+    assert [verdict.condition for verdict in found.verdicts] == [ConditionType.ACCEPTED]
