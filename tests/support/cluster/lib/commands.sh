@@ -8,6 +8,7 @@ command_up() {
     programs_changed || say "cluster $NAME is up already"
     return
   fi
+  check_state_path
   [ -n "$PROVIDER" ] || choose_provider
   provider_prerequisites
   # shellcheck disable=SC2086 # a list of words

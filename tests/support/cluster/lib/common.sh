@@ -19,6 +19,11 @@ use_state() {
   case $WANTED_PROVIDER in auto | bare | kind) ;; *) die "the provider '$WANTED_PROVIDER' must be auto, bare or kind" ;; esac
   [[ $CACHE = /* ]] || die "the cache folder '$CACHE' must be an absolute path: set KINDLING_CACHE"
   STATE=$CACHE/cluster/$NAME
+  [ ! -s "$STATE/provider" ] || load_provider "$(cat "$STATE/provider")"
+}
+
+# check_state_path: before anything is made there.
+check_state_path() {
   case $STATE/ in
     /run/* | /var/run/* | /var/lib/* | /var/log/*)
       die "the cache folder $CACHE may not be under /run, /var/lib or /var/log: set KINDLING_CACHE to another path" ;;
@@ -26,7 +31,6 @@ use_state() {
   # the longest socket below it is run/containerd/containerd.sock.ttrpc; the kernel takes 107 characters
   local over=$((${#STATE} + 37 - 107))
   [ $over -le 0 ] || die "the path $STATE is $over characters too long for unix sockets: set KINDLING_CACHE to a shorter path"
-  [ ! -s "$STATE/provider" ] || load_provider "$(cat "$STATE/provider")"
 }
 
 load_provider() {

@@ -33,6 +33,7 @@ ensure_programs() {
 }
 
 command_prerequisites() {
+  check_state_path
   [ -n "$PROVIDER" ] || choose_provider
   provider_prerequisites
   say "this machine can run the $PROVIDER provider"
