@@ -21,7 +21,7 @@ def decision_table(decision: Decision, obstacle: Verdict | None) -> str:
 
 def _lines(decision: Decision, obstacle: Verdict | None) -> Iterator[str]:
     if obstacle is None:
-        yield f"{decision.key}: {decision.verdicts[0].message}"
+        yield from _wrapped(f"{decision.key}: {decision.verdicts[0].message}", after="  ")
     else:
         word = "refused" if decision.refused is not None else "waits"
         yield f"{decision.key}: {word}, {obstacle.reason.value}"
@@ -69,12 +69,13 @@ def _rejected(plan: EnginePlan) -> Iterator[str]:
         yield from _wrapped(option.message, indent="      ")
 
 
-def _wrapped(text: str, *, indent: str) -> list[str]:
+def _wrapped(text: str, *, indent: str = "", after: str | None = None) -> list[str]:
+    """Lines of at most _WIDTH; those after the first have their own indent if one is given."""
     return textwrap.wrap(
         text,
         _WIDTH,
         initial_indent=indent,
-        subsequent_indent=indent,
+        subsequent_indent=indent if after is None else after,
         break_long_words=False,
         break_on_hyphens=False,
     )

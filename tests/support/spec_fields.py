@@ -37,16 +37,6 @@ def _paths(kind: mi.Type, path: str) -> Iterator[str]:
             yield path.removesuffix("[]")
 
 
-def merged(base: Any, patch: Any) -> Any:
-    """The base with the patch laid over it, objects merged, all else replaced."""
-    if not isinstance(base, Mapping) or not isinstance(patch, Mapping):
-        return patch
-    return {
-        **base,
-        **{key: merged(base[key], value) if key in base else value for key, value in patch.items()},
-    }
-
-
 def _store(**fields: Any) -> dict[str, Any]:
     identity = {"aws": {"roleArn": "arn:aws:iam::123456789012:role/kv"}}
     return {"cache": {"objectStore": {"uri": "s3://kv/x", "identity": identity, **fields}}}
@@ -79,7 +69,7 @@ _AZURE: Final = {
     }
 }
 
-REFUSED: Final[Mapping[str, Mapping[str, Any]]] = {
+REFUSED: Final[Mapping[str, dict[str, Any]]] = {
     "spec.cache.encoderMemory": {"cache": {"encoderMemory": "8Gi"}},
     "spec.cache.hostMemory": {"cache": {"hostMemory": "200Gi"}},
     "spec.cache.objectStore.admission": _store(admission="Always"),
@@ -131,7 +121,7 @@ REFUSED: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """Fields whose behaviour does not exist yet: a spec with the patch is refused by name."""
 
-CHANGES: Final[Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]] = {
+CHANGES: Final[Mapping[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "spec.endpoint.port": ({}, {"endpoint": {"port": 9000}}),
     "spec.model.checkpoint": ({}, {"model": {"checkpoint": "NVFP4"}}),
     "spec.model.custom": ({}, {"model": {"custom": {"contextLength": 2048}}}),

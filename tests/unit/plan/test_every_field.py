@@ -1,12 +1,12 @@
 """Nothing is silently ignored: every field of the spec changes what is made, or is refused."""
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from tests.support.builders import KEY, Cluster, cpu_node, gpu_node, tiny_architecture, tiny_spec
-from tests.support.spec_fields import CHANGES, ELSEWHERE, REFUSED, field_paths, merged
+from tests.support.manifests import merged
+from tests.support.spec_fields import CHANGES, ELSEWHERE, REFUSED, field_paths
 
 from kindling_operator.model.conditions import Reason
 from kindling_operator.plan.revision import wanted_hash
@@ -21,7 +21,7 @@ BASE = tiny_spec(
 )
 
 
-def cluster(patch: Mapping[str, Any]) -> Cluster:
+def cluster(patch: dict[str, Any]) -> Cluster:
     """The base spec with a patch, where two kinds of GPU are free."""
     nodes = [gpu_node("gpu-0", "NVIDIA-H200"), gpu_node("gpu-1", "NVIDIA-RTX-PRO-6000")]
     labelled = tuple(
@@ -30,7 +30,7 @@ def cluster(patch: Mapping[str, Any]) -> Cluster:
     return Cluster(nodes=(*labelled, cpu_node())).apply(merged(BASE, patch))
 
 
-def made(patch: Mapping[str, Any]) -> str:
+def made(patch: dict[str, Any]) -> str:
     """What would be applied, with the revision's name and digest blotted out."""
     found = cluster(patch)
     decision = found.decide()
@@ -101,7 +101,7 @@ SWITCHED_OFF = {
 
 @pytest.mark.parametrize("patch", SWITCHED_OFF.values(), ids=SWITCHED_OFF.keys())
 def test_a_field_that_asks_for_nothing_is_accepted_and_changes_nothing(
-    patch: Mapping[str, Any],
+    patch: dict[str, Any],
 ) -> None:
     assert made(patch) == made({})
 

@@ -14,7 +14,8 @@ from tests.support.builders import (
     tiny_architecture,
     tiny_spec,
 )
-from tests.support.spec_fields import REFUSED, merged
+from tests.support.manifests import merged
+from tests.support.spec_fields import REFUSED
 
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.plan import checks

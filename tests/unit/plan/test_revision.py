@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.support.builders import KEY, Cluster, parsed, tiny_architecture, tiny_spec
-from tests.support.spec_fields import merged
+from tests.support.manifests import merged
 
 from kindling_operator.model.names import ANNOTATION_REPLAN, CONTROLLER_REVISION
 from kindling_operator.model.parse import ParsedModel

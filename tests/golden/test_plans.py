@@ -1,0 +1,94 @@
+"""What `kindling plan` says and renders for pairs of models and clusters, reviewed by eye.
+
+`make golden` writes the files anew. The clusters are what `kubectl get nodes -o yaml` prints.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+from tests.support.golden import check_golden
+from tests.support.onenode import ROOT
+
+from kindling_operator.cli import main
+
+HERE: Final = Path(__file__).parent
+IMAGES: Final = (
+    "--cuda-image=registry.example.com/kindling/runtime@sha256:9b3f",
+    "--cpu-image=registry.example.com/kindling/runtime-cpu@sha256:4d1a",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A model file on a node file, and the exit code."""
+
+    model: str
+    nodes: str
+    code: int = 0
+
+    @property
+    def model_file(self) -> Path:
+        tiny = ROOT / "docs" / "examples" / "tiny.yaml"
+        return tiny if self.model == "tiny" else HERE / "models" / f"{self.model}.yaml"
+
+    @property
+    def nodes_file(self) -> Path:
+        return HERE / "nodes" / f"{self.nodes}.yaml"
+
+
+CASES: Final = (
+    Case("tiny", "laptop"),
+    Case("tiny", "h200"),
+    Case("tiny", "empty", code=1),
+    Case("gemma", "laptop"),
+    Case("custom-gpu", "l40s"),
+    Case("custom-gpu", "laptop", code=1),
+    Case("custom-wrong-unit", "h200", code=1),
+    Case("flint", "h200"),
+    Case("flint", "b200"),
+    Case("flint", "h100"),
+    Case("flint", "l40s", code=1),
+    Case("flint", "workstation", code=1),
+    Case("flint", "empty", code=1),
+    Case("flint-workstation", "workstation"),
+    Case("flint-bf16", "h100", code=1),
+    Case("flint-busy", "h200", code=1),
+    Case("flint-bare", "h200", code=1),
+    Case("inkling", "h200", code=1),
+    Case("inkling", "b200", code=1),
+)
+EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.model}-on-{case.nodes}")
+
+
+def said(case: Case, output: str, capsys: pytest.CaptureFixture[str]) -> str:
+    files = ["-f", str(case.model_file), "--nodes", str(case.nodes_file), "-n", "ml"]
+    code = main(["plan", *files, *IMAGES, "-o", output])
+    assert code == case.code
+    return capsys.readouterr().out
+
+
+@EACH
+def test_plan(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    path = HERE / "plan" / f"{case.model}-on-{case.nodes}.txt"
+    check_golden(path, said(case, "table", capsys))
+
+
+@EACH
+def test_manifests(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    """One file for each plan; nothing is rendered for what is refused or waits."""
+    path = HERE / "manifests" / f"{case.model}-on-{case.nodes}.yaml"
+    text = said(case, "yaml", capsys)
+    if case.code:
+        assert text == "\n"
+    else:
+        check_golden(path, text)
+
+
+def test_no_golden_file_is_an_orphan() -> None:
+    plans = {f"{case.model}-on-{case.nodes}" for case in CASES}
+    accepted = {f"{case.model}-on-{case.nodes}" for case in CASES if not case.code}
+
+    assert {path.stem for path in (HERE / "plan").glob("*")} == plans
+    assert {path.stem for path in (HERE / "manifests").glob("*")} == accepted
