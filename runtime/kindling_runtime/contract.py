@@ -227,8 +227,9 @@ class EngineStatus(_Report, frozen=True, kw_only=True):
 class Evidence(_Report, frozen=True, kw_only=True):
     """What is known about tokens.
 
-    `first_token_seconds` is counted from process start, `last_token_at` is RFC 3339, `canaries`
-    counts the runtime's own requests, `misses` the looks in a row that found no token.
+    `first_token_seconds` is counted from process start, `last_token_at` is RFC 3339. `canaries`
+    counts the runtime's own attempts at a request, most of which are refused connections while the
+    engine loads; `misses` counts the looks in a row that found no token.
     """
 
     first_token_seconds: float | None
@@ -238,20 +239,18 @@ class Evidence(_Report, frozen=True, kw_only=True):
     misses: int
 
 
-class DrainStatus(_Report, frozen=True, kw_only=True):
-    """How far a drain is; `deadline` (RFC 3339) ends the present step."""
-
-    step: DrainStep
-    deadline: str | None
-
-
 class Status(_Report, frozen=True, kw_only=True):
-    """The answer of `GET /status`. `since` (RFC 3339) is when the phase began."""
+    """The answer of `GET /status`.
+
+    `since` is when the phase began, `deadline` when time alone ends it or the present step of the
+    drain (both RFC 3339); a ready engine has a deadline while it shows no token.
+    """
 
     contract_version: int
     runtime_version: str
     phase: Phase
     since: str
+    deadline: str | None
     reason: Reason
     message: str
     ready: bool
@@ -259,7 +258,7 @@ class Status(_Report, frozen=True, kw_only=True):
     model: Model
     engine: EngineStatus
     evidence: Evidence
-    drain: DrainStatus | None
+    drain: DrainStep | None
     expected: Expected
 
 

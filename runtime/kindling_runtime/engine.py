@@ -11,6 +11,7 @@ import time
 from typing import IO, Self
 
 from kindling_runtime import contract, lastwords
+from kindling_runtime.state import EngineExited
 
 _TAIL_LINES = 400
 _LONGEST_LINE = 64 * 1024
@@ -62,15 +63,19 @@ class Engine:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
-    async def buried(self, status: int) -> str | None:
-        """Clean up after the main process ended with `status`; returns its last words.
+    async def buried(self, status: int) -> EngineExited:
+        """Clean up after the main process ended with `status`, and tell how it did.
 
         Children that it left behind hold the accelerator and the pipes, so they go first.
         """
         self._process.returncode = status  # the reaper waited for it, not Popen
         self.kill()
         await asyncio.to_thread(self._hear_out)
-        return lastwords.pick(list(self._tail))
+        lines = list(self._tail)
+        return EngineExited(
+            describe_exit(status, lastwords.pick(lines)),
+            clean=status in _CLEAN_STATUSES and not lastwords.tell_of_death(lines),
+        )
 
     def _hear_out(self) -> None:
         deadline = time.monotonic() + _LAST_WORDS_SECONDS
@@ -91,11 +96,6 @@ class Engine:
                 # With our output gone the engine is still drained, or it would block.
                 with contextlib.suppress(OSError):
                     _write_all(sink, line)
-
-
-def is_clean(status: int) -> bool:
-    """Whether `status` is how an engine ends that was asked to."""
-    return status in _CLEAN_STATUSES
 
 
 def describe_exit(status: int, last_words: str | None) -> str:

@@ -14,8 +14,11 @@ _PYDANTIC_TAIL = re.compile(r"\s\[type=.*")
 # A warning may quote an error that did not happen: vLLM's on ulimit does so at every start.
 _NO_COMPLAINT = re.compile(r"\b(?:DEBUG|INFO|WARNING)\b")
 
+# What vLLM 0.32 logs when its engine core is gone; it ends with status 0 all the same.
+_DEATH = "EngineDeadError"
+
 # vLLM's parent processes repeat a child's death in these words, after the line that explains it.
-_ECHOES = ("See root cause above", "See stack trace", "EngineDeadError")
+_ECHOES = ("See root cause above", "See stack trace", _DEATH)
 
 _LONGEST = 500
 
@@ -32,6 +35,11 @@ def pick(lines: Sequence[str]) -> str | None:
         if candidates:
             return candidates[-1]
     return None
+
+
+def tell_of_death(lines: Sequence[str]) -> bool:
+    """Whether the engine core died under the process that logged `lines`."""
+    return any(_DEATH in line for line in lines)
 
 
 def _complaint(line: str) -> str | None:

@@ -9,7 +9,6 @@ from prometheus_client.registry import Collector
 from kindling_runtime import clock
 from kindling_runtime.contract import (
     CONTRACT_VERSION,
-    DrainStatus,
     EngineStatus,
     Evidence,
     LaunchPlan,
@@ -28,6 +27,7 @@ def status(plan: LaunchPlan, facts: Facts) -> Status:
         runtime_version=facts.version,
         phase=state.phase,
         since=clock.rfc3339(state.since),
+        deadline=_moment(facts.deadline),
         reason=state.reason,
         message=state.message,
         ready=state.ready,
@@ -44,9 +44,7 @@ def status(plan: LaunchPlan, facts: Facts) -> Status:
             canaries=facts.canaries,
             misses=state.misses,
         ),
-        drain=None
-        if state.step is None
-        else DrainStatus(step=state.step, deadline=_moment(facts.deadline)),
+        drain=state.step,
         expected=plan.expected,
     )
 
@@ -84,7 +82,7 @@ class Metrics(Collector):
                 "Time from process start to the start of the engine.",
                 facts.engine_launch_seconds,
             )
-        yield _counter("canaries", "One-token requests of the runtime itself.", facts.canaries)
+        yield _counter("canaries", "Attempts at a one-token request of our own.", facts.canaries)
         yield _gauge("token_misses", "Looks in a row that found no token.", state.misses)
         yield _counter("orphans_reaped", "Inherited child processes reaped.", facts.orphans)
         yield _counter(

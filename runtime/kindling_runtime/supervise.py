@@ -17,13 +17,12 @@ from typing import TypeVar
 
 from kindling_runtime import http, leftovers, preflight
 from kindling_runtime.contract import BIND_HOST, LaunchPlan, Phase
-from kindling_runtime.engine import Engine, describe_exit, is_clean
+from kindling_runtime.engine import Engine
 from kindling_runtime.facts import Facts
 from kindling_runtime.lifecycle import Lifecycle
 from kindling_runtime.probe import Prober
 from kindling_runtime.reaper import Reaper
 from kindling_runtime.state import (
-    EngineExited,
     EngineStarted,
     Event,
     Order,
@@ -140,9 +139,7 @@ class Supervisor:
         self._happened(EngineStarted(engine.pid))
         # 3. Watch for tokens until it ends.
         self._watching = tasks.create_task(self._watch_tokens())
-        status = await exited
-        last_words = await engine.buried(status)
-        self._happened(EngineExited(describe_exit(status, last_words), clean=is_clean(status)))
+        self._happened(await engine.buried(await exited))
 
     async def _check_pod(self) -> str | None:
         def prepare() -> tuple[int, str | None]:

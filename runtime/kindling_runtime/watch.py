@@ -18,7 +18,7 @@ class TokenWatch:
 
     def __init__(self, prober: Prober, limits: Probe) -> None:
         self.canaries = 0
-        """Requests for a token that were sent."""
+        """Attempts at a request for a token."""
         self._prober = prober
         self._limits = limits
 

@@ -5,6 +5,7 @@ import os
 import time
 from pathlib import Path
 
+import aiohttp
 import pytest
 from tests.support.engine import pod as pods
 
@@ -31,8 +32,8 @@ async def test_a_stream_in_flight_is_finished_and_the_exit_is_clean(
         draining = await pod.reach(Phase.DRAINING)
 
         assert not await pod.ready()
-        assert draining.drain is not None
-        assert draining.drain.step is DrainStep.ENDPOINTS
+        assert draining.drain is DrainStep.ENDPOINTS
+        assert draining.deadline is not None
         # An endpoint that has not heard yet still sends a request, and it is served.
         late = await pod.stream(1)
         assert pods.finish_reason(late) == "length"
@@ -114,6 +115,28 @@ async def test_an_engine_that_does_not_stop_is_killed_with_all_it_started(
             "allow a longer drain"
         )
         assert not any(pods.is_running(pid) for pid in family)
+
+
+async def test_an_engine_that_dies_while_it_drains_is_no_clean_exit(
+    model: Path, tmp_path: Path
+) -> None:
+    """vLLM ends with status 0 also when its engine core died under it."""
+    async with pods.running(pods.plan_for(model, switches=PACED), tmp_path) as pod:
+        await pod.reach(Phase.READY)
+        started = asyncio.Event()
+        client = asyncio.create_task(pod.stream(2000, started=started))
+        await started.wait()
+        pod.terminate()
+        await pod.printed("running streams have 10 s")
+        await pod.fault(exit=0, says="EngineDeadError: EngineCore encountered an issue.")
+
+        with pytest.raises(aiohttp.ClientError):
+            await client
+        assert await pod.exit_status() == ExitCode.ENGINE
+        assert pod.message == (
+            "running streams were cut, because the engine exited with status 0: "
+            "EngineDeadError: EngineCore encountered an issue"
+        )
 
 
 async def test_sigterm_while_loading_stops_at_once(model: Path, tmp_path: Path) -> None:

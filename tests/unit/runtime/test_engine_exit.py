@@ -1,10 +1,14 @@
 """How the end of an engine is told."""
 
+import asyncio
+import os
 import signal
 
 import pytest
 
-from kindling_runtime.engine import describe_exit, is_clean
+from kindling_runtime import contract
+from kindling_runtime.engine import Engine, describe_exit
+from kindling_runtime.state import EngineExited
 
 CASES: dict[str, tuple[int, str | None, str]] = {
     "a status with a cause": (1, "ValueError: no", "exited with status 1: ValueError: no"),
@@ -30,7 +34,23 @@ def test_description(status: int, said: str | None, described: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "clean"), [(0, True), (-signal.SIGTERM, True), (143, True), (1, False), (-9, False)]
+    ("script", "expected"),
+    [
+        ("exit 0", EngineExited("exited with status 0 and logged no error", clean=True)),
+        ("exit 143", EngineExited("exited with status 143 and logged no error", clean=True)),
+        ("kill -TERM $$", EngineExited("was killed by SIGTERM and logged no error", clean=True)),
+        (
+            "echo ValueError: no >&2; exit 1",
+            EngineExited("exited with status 1: ValueError: no", clean=False),
+        ),
+        (
+            "echo vllm.EngineDeadError: dead; exit 0",
+            EngineExited("exited with status 0: vllm.EngineDeadError: dead", clean=False),
+        ),
+    ],
 )
-def test_clean(status: int, clean: bool) -> None:
-    assert is_clean(status) is clean
+async def test_the_end_of_a_process(script: str, expected: EngineExited) -> None:
+    engine = Engine.launch(contract.Engine(argv=("sh", "-c", script)))
+    _, status = await asyncio.to_thread(os.waitpid, engine.pid, 0)
+
+    assert await engine.buried(os.waitstatus_to_exitcode(status)) == expected
