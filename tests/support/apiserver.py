@@ -4,7 +4,6 @@ For tests of the operator that need the real API (server-side apply, preconditio
 collection, watches) but no running pod: nothing plays kubelet unless the test does.
 """
 
-import json
 import os
 import secrets
 import shutil
@@ -19,17 +18,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from ssl import create_default_context
-from typing import IO, Any, Final
+from typing import Final
 
 import yaml
+from tests.support.onenode import COMMAND, ROOT, run
 from tests.support.waiting import until
 
 ADMIN: Final = "admin"
 START_SECONDS: Final = 60
+BUILD_SECONDS: Final = 40 * 60
 PROGRAMS_VARIABLE: Final = "KINDLING_CLUSTER_BIN"
 """Folder with the Kubernetes programs; by default they are built and cached by `cluster build`."""
 
-_CLUSTER: Final = Path(__file__).parent / "cluster" / "cluster"
 _AUDIT_POLICY: Final = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -43,10 +43,7 @@ def programs() -> Path:
     given = os.environ.get(PROGRAMS_VARIABLE)
     if given:
         return Path(given)
-    built = subprocess.run(
-        [str(_CLUSTER), "build", "core"], stdout=subprocess.PIPE, text=True, check=True
-    )
-    return Path(built.stdout.split()[-1])
+    return Path(run(COMMAND, "build", "core", seconds=BUILD_SECONDS).split()[-1])
 
 
 def free_port() -> int:
@@ -54,27 +51,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One request as the API server's audit log has it."""
-
-    at: str
-    user: str
-    agent: str
-    verb: str
-    resource: str
-    subresource: str
-    namespace: str
-    name: str
-    code: int
-    uri: str
-
-    @property
-    def writes(self) -> bool:
-        """Whether it can have changed something."""
-        return self.verb not in {"get", "list", "watch"}
 
 
 @dataclass(slots=True)
@@ -95,11 +71,14 @@ class ControlPlane:
         return f"https://127.0.0.1:{self.api_port}"
 
     def start(self) -> None:
-        """Start everything and wait until the API server is ready and the namespaces exist."""
+        """Start everything and wait until the API server is ready and has the CRD."""
         self._write_files()
         self.start_part("etcd")
         self.start_part("kube-apiserver")
         self.wait_ready()
+        # A running controller manager would take up to 30 s to see that the kind has owners.
+        self._kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
+        self._kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         self.start_part("kube-controller-manager")
 
     def stop(self) -> None:
@@ -176,16 +155,16 @@ class ControlPlane:
         path.write_text(yaml.safe_dump(content))
         return path
 
-    def requests(self, *, start: int = 0) -> list[Request]:
-        """The audit log from byte `start` on, oldest first, completed requests only."""
-        path = self.folder / "audit.log"
-        with path.open("rb") as log:
-            log.seek(start)
-            return list(_audited(log))
+    @property
+    def audit_log(self) -> Path:
+        """For `tests.support.audit`."""
+        return self.folder / "audit.log"
 
-    def audit_mark(self) -> int:
-        """Where the audit log ends now, for a later `requests(start=…)`."""
-        return (self.folder / "audit.log").stat().st_size
+    @property
+    def environment(self) -> dict[str, str]:
+        """For `tests.support.kube.Kube`: admin's kubeconfig, and kubectl on the PATH."""
+        path = f"{self._bin}:{os.environ['PATH']}"
+        return {"KUBECONFIG": str(self.kubeconfig()), "PATH": path, "HOME": str(self.folder)}
 
     def _write_files(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -228,9 +207,11 @@ class ControlPlane:
             f"--service-account-signing-key-file={self.folder / 'sa.key'}",
             f"--token-auth-file={self.folder / 'tokens.csv'}",
             "--authorization-mode=RBAC",
+            # Nodes are on paper here: nobody would take the taint of a new one away.
+            "--disable-admission-plugins=TaintNodesByCondition",
             "--profiling=false",
             f"--audit-policy-file={self.folder / 'audit.yaml'}",
-            f"--audit-log-path={self.folder / 'audit.log'}",
+            f"--audit-log-path={self.audit_log}",
         ]
 
     def _controller_arguments(self) -> list[str]:
@@ -244,7 +225,11 @@ class ControlPlane:
             "--secure-port=0",
             "--leader-elect=false",
             "--profiling=false",
+            "--controllers=*,-node-lifecycle-controller",
         ]
+
+    def _kubectl(self, *command: str) -> None:
+        run("kubectl", *command, seconds=START_SECONDS, env=self.environment)
 
     def _tail(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")[-1500:]
@@ -266,28 +251,6 @@ def control_plane(folder: Path, *users: str, admins: bool = True) -> Iterator[Co
     finally:
         plane.stop()
         shutil.rmtree(folder / "etcd", ignore_errors=True)
-
-
-def _audited(log: IO[bytes]) -> Iterator[Request]:
-    for line in log:
-        if not line.endswith(b"\n"):
-            return
-        entry: dict[str, Any] = json.loads(line)
-        if entry["stage"] == "ResponseStarted":
-            continue
-        target = entry.get("objectRef", {})
-        yield Request(
-            at=entry["requestReceivedTimestamp"],
-            user=entry["user"].get("username", ""),
-            agent=entry.get("userAgent", ""),
-            verb=entry["verb"],
-            resource=target.get("resource", ""),
-            subresource=target.get("subresource", ""),
-            namespace=target.get("namespace", ""),
-            name=target.get("name", ""),
-            code=int(entry.get("responseStatus", {}).get("code", 0)),
-            uri=entry["requestURI"],
-        )
 
 
 def _openssl(*arguments: str) -> None:
