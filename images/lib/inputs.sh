@@ -4,7 +4,9 @@
 
 # lock_folder IMAGE : the folder whose lock files the build takes
 lock_folder() {
-  if [ "$1" = runtime-cpu ] && [ -n "$(torch_index)" ]; then
+  if [ -n "${LOCK_FOLDER:-}" ]; then
+    printf '%s\n' "$LOCK_FOLDER"
+  elif [ "$1" = runtime-cpu ] && [ -n "$(torch_index)" ]; then
     official_torch_folder
   else
     printf '%s\n' "$root/images/$1"

@@ -52,8 +52,9 @@ build_image() {
     --tag "localhost/kindling/$image:$tag"
   )
   say "building $image"
-  store build "${arguments[@]}" "$root" 2>&1 | tee "$log" | sed -un 's/^STEP \(.\{0,90\}\).*/images:           \1/p' >&2
-  [ "${PIPESTATUS[0]}" = 0 ] || die "$image could not be built: $(grep -v '^STEP' "$log" | tail -3 | tr '\n' ' '); all of it: $log"
+  store build "${arguments[@]}" "$root" 2>&1 | tee "$log" |
+    sed -un 's/^STEP \(.\{0,90\}\).*/images:           \1/p' >&2 ||
+    die "$image could not be built: $(grep -v '^STEP' "$log" | tail -3 | tr '\n' ' '); all of it: $log"
 }
 
 # forget_old_images IMAGE : keeps the three newest builds (listed first) and the layers they share

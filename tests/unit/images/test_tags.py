@@ -1,26 +1,18 @@
 """Tags of images: a hash of what an image is made from, so that nothing is built twice."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
-from typing import Final
 
 import pytest
-
-ROOT: Final = Path(__file__).parents[3]
-PARTS: Final = ("images", "operator", "runtime", "tests/support/cluster/lib")
-FILES: Final = ("pyproject.toml", ".containerignore")
+from tests.images.built import copy_of_repository
+from tests.support.onenode import ROOT
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """The parts of the repository that images/build reads, to change at will."""
-    for part in PARTS:
-        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in FILES:
-        shutil.copy(ROOT / file, tmp_path / file)
-    return tmp_path
+    return copy_of_repository(tmp_path)
 
 
 def build(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

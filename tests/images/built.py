@@ -1,0 +1,67 @@
+"""Images built by the repository's own script, and commands inside them."""
+
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.support.onenode import ROOT, run
+
+CACHE: Final = Path(
+    os.environ.get("KINDLING_CACHE")
+    or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kindling"
+)
+PARTS: Final = ("images", "operator", "runtime", "tests/support/cluster/lib")
+FILES: Final = ("pyproject.toml", ".containerignore")
+BUILD_SECONDS: Final = 25 * 60
+COMMAND_SECONDS: Final = 300
+
+
+def build(image: str, *options: str | Path, root: Path = ROOT) -> str:
+    """Reference of the image in the local storage; raises CommandError if it cannot be built."""
+    out = run(root / "images" / "build", *options, image, seconds=BUILD_SECONDS, say=print)
+    return out.strip().removeprefix(f"{image}=")
+
+
+def copy_of_repository(folder: Path) -> Path:
+    """The parts that the image scripts read, to change at will; the environment is shared."""
+    for part in PARTS:
+        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in FILES:
+        shutil.copy(ROOT / file, folder / file)
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+    return folder
+
+
+@contextmanager
+def container(reference: str) -> Iterator[str]:
+    """A container of an image, removed at the end; its name."""
+    name = f"kindling-test-{uuid.uuid4().hex[:8]}"
+    _buildah("from", "--pull-never", "--name", name, reference)
+    try:
+        yield name
+    finally:
+        _buildah("rm", name)
+
+
+def inside(name: str, *command: str, given: str = "") -> str:
+    """stdout of a command in a container, as the image's own user."""
+    return _buildah("run", "--isolation", "chroot", name, "--", *command, given=given)
+
+
+def _buildah(*arguments: str, given: str = "") -> str:
+    storage = CACHE / "images"
+    done = subprocess.run(
+        ["buildah", "--root", storage / "storage", "--runroot", storage / "run", *arguments],
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=COMMAND_SECONDS,
+    )
+    assert done.returncode == 0, f"{' '.join(arguments)}: {done.stderr[-2000:]}"
+    return done.stdout
