@@ -224,18 +224,19 @@ class Kube:
             seconds=seconds,
             say=self.say,
             show=lambda: self.told(name, namespace, kind=kind),
+            brief=lambda: self.told(name, namespace, kind=kind, only="Progressing"),
             forgive=AWAY,
         )
 
-    def told(self, name: str, namespace: str, *, kind: Kind = MODEL) -> str:
-        """The object's conditions, a line each, as they are now."""
+    def told(self, name: str, namespace: str, *, kind: Kind = MODEL, only: str = "") -> str:
+        """The object's conditions, or `only` one, a line each, as they are now."""
         try:
             found = self.get(kind, name, namespace)
         except AWAY as error:
             return f"the API server does not answer: {error}"
         if found is None:
             return f"there is no {kind.kind} {namespace}/{name}"
-        lines = [str(each) for each in conditions(found).values()]
+        lines = [str(each) for each in conditions(found).values() if only in ("", each.type)]
         return "\n".join(lines) or "no conditions yet"
 
     def events(self, namespace: str, name: str, *, kind: str = names.KIND) -> list[Object]:

@@ -55,7 +55,7 @@ class Traffic:
 
 
 @contextmanager
-def flowing(cluster: Cluster, url: str, model: str, *, every: float = 0.2) -> Iterator[Traffic]:
+def flowing(cluster: Cluster, url: str, model: str, *, every: float = 0.4) -> Iterator[Traffic]:
     """Send requests to `url` (…/v1) from inside the cluster's network while the block runs."""
     command = cluster.python("tests.support.traffic", url, model, f"--every={every}")
     traffic = Traffic()
@@ -97,7 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url")
     parser.add_argument("model")
-    parser.add_argument("--every", type=float, default=0.2, help="seconds between two requests")
+    parser.add_argument("--every", type=float, default=0.4, help="seconds between two requests")
     given = parser.parse_args()
     ended: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: ended.append(number))

@@ -23,13 +23,15 @@ def until(
     seconds: float,
     say: Say = print,
     show: Callable[[], str] = str,
+    brief: Callable[[], str] | None = None,
     every: float = 0.5,
     forgive: tuple[type[Exception], ...] = (),
 ) -> _Found:
     """Call `look` until it finds something (neither None nor False), and return that.
 
-    `show` tells how things stand, in progress lines and in the error. An exception of `forgive`
-    counts as "not yet": for waits during which the API server is away on purpose.
+    `show` tells how things stand in the error, and in progress lines too unless `brief` is given.
+    An exception of `forgive` counts as "not yet": for waits during which the API server is away on
+    purpose.
     Raises NotInTimeError after `seconds`.
     """
     started = told = time.monotonic()
@@ -47,6 +49,6 @@ def until(
             raise NotInTimeError(f"{what}: not within {seconds:g} s\n{problem or show()}")
         if now - told >= TELL_SECONDS:
             told = now
-            state = " ".join((problem or show()).split())
+            state = " ".join((problem or (brief or show)()).split())
             say(f"  {now - started:4.0f} s of at most {seconds:g} s for {what}; {state}"[:400])
         time.sleep(every)
