@@ -28,12 +28,6 @@ from kindling_operator.observe.fields import (
     text,
 )
 
-GPU_RESOURCE: Final = "nvidia.com/gpu"
-LABEL_GPU_PRODUCT: Final = "nvidia.com/gpu.product"
-LABEL_GPU_MEMORY: Final = "nvidia.com/gpu.memory"
-"""MiB of one GPU, as the GPU feature discovery of the NVIDIA GPU operator writes it."""
-LABEL_ARCHITECTURE: Final = "kubernetes.io/arch"
-
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _KEPT_METADATA: Final = ("name", "namespace", "labels", "annotations", "ownerReferences")
 _DEPLOYMENT_COUNTS: Final = (
@@ -57,14 +51,14 @@ def node(body: Body) -> NodeView:
         name=text(body, "metadata", "name"),
         labels=labels,
         architecture=text(body, "status", "nodeInfo", "architecture")
-        or labels.get(LABEL_ARCHITECTURE, ""),
+        or labels.get(names.LABEL_ARCHITECTURE, ""),
         ready=ready,
         unschedulable=flag(body, "spec", "unschedulable"),
         cpu_millis=millis(allocatable, "cpu"),
         memory=amount(allocatable, "memory"),
-        gpus=amount(allocatable, GPU_RESOURCE),
-        gpu_product=labels.get(LABEL_GPU_PRODUCT, ""),
-        gpu_memory=amount(labels, LABEL_GPU_MEMORY) << 20,
+        gpus=amount(allocatable, names.GPU_RESOURCE),
+        gpu_product=labels.get(names.LABEL_GPU_PRODUCT, ""),
+        gpu_memory=amount(labels, names.LABEL_GPU_MEMORY) << 20,
         taints=tuple(
             Taint(text(each, "key"), text(each, "value"), text(each, "effect"))
             for each in items(body, "spec", "taints")
@@ -232,5 +226,5 @@ def _gpus_of(body: Body) -> int:
 def _container_gpus(container: Mapping[str, Any]) -> int:
     # Extended resources cannot be overcommitted, so request and limit are equal where both stand.
     resources = mapping(container, "resources")
-    limit = amount(resources, "limits", GPU_RESOURCE)
-    return limit or amount(resources, "requests", GPU_RESOURCE)
+    limit = amount(resources, "limits", names.GPU_RESOURCE)
+    return limit or amount(resources, "requests", names.GPU_RESOURCE)
