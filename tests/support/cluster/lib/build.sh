@@ -19,8 +19,9 @@ group_dir() (
   load_group "$1"
   cd "$HERE" || exit 1
   hash=$({
-    cat "modules/$module/go.mod" "modules/$module/go.sum" "groups/$1.sh" mkimage.py
-    declare -f go_build
+    cat "modules/$module/go.mod" "modules/$module/go.sum" mkimage.py
+    declare -p module packages sources
+    declare -f finish go_build
     for s in "${sources[@]}"; do find "modules/$module/$s" -type f -name '*.go' | LC_ALL=C sort | xargs cat; done
   } | sha256sum)
   echo "$CACHE/bin/$1-${hash:0:12}"
@@ -62,6 +63,7 @@ build_module() {
   local g wanted=() all=() tmp=$CACHE/bin/.new
   for g in "$@"; do [ -d "$(group_dir "$g")" ] || wanted+=("$g"); done # another process may have built it meanwhile
   [ ${#wanted[@]} -gt 0 ] || return 0
+  ensure_programs python3=python3 /etc/ssl/certs/ca-certificates.crt=ca-certificates
   find_go "$(sed -n 's/^go //p' "$HERE/modules/$module/go.mod")"
   need_space "$CACHE/bin" 2
   need_space "$("$GO" env GOCACHE)" "$(space_to_compile)"

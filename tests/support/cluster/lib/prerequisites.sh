@@ -23,11 +23,11 @@ install_packages() {
     die "apt-get could not install $*: see $log"
 }
 
-# ensure_programs PROGRAM=PACKAGE...: installs the packages whose program is not there.
+# ensure_programs PROGRAM=PACKAGE...: installs the packages whose program (or file, by its path) is not there.
 ensure_programs() {
   local pair missing=()
   for pair in "$@"; do
-    command -v "${pair%%=*}" >/dev/null || missing+=("${pair#*=}")
+    command -v "${pair%%=*}" >/dev/null || [ -e "${pair%%=*}" ] || missing+=("${pair#*=}")
   done
   [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}"
 }

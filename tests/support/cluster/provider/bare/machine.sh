@@ -10,7 +10,7 @@ check_machine() {
   [ "$memory" -ge $((3 * 1024 * 1024)) ] || die "the bare provider needs 3 GiB of memory and this machine has $((memory / 1024)) MiB: use a larger one"
   need_space "$CACHE" 3
   ensure_programs ip=iproute2 iptables=iptables nsenter=util-linux sysctl=procps conntrack=conntrack socat=socat openssl=openssl curl=curl \
-    containerd=containerd runc=runc /usr/lib/cni/bridge=containernetworking-plugins python3=python3-minimal
+    containerd=containerd runc=runc /usr/lib/cni/bridge=containernetworking-plugins /usr/sbin/modprobe=kmod python3=python3
   check_kernel
   find_cgroups
 }
