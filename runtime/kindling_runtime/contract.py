@@ -229,7 +229,8 @@ class Evidence(_Report, frozen=True, kw_only=True):
 
     `first_token_seconds` is counted from process start, `last_token_at` is RFC 3339. `canaries`
     counts the runtime's own attempts at a request, most of which are refused connections while the
-    engine loads; `misses` counts the looks in a row that found no token.
+    engine loads; `misses` counts the looks in a row that found no token, and `last_miss` says what
+    the engine did instead, the last time.
     """
 
     first_token_seconds: float | None
@@ -237,6 +238,7 @@ class Evidence(_Report, frozen=True, kw_only=True):
     source: EvidenceSource | None
     canaries: int
     misses: int
+    last_miss: str | None
 
 
 class Status(_Report, frozen=True, kw_only=True):

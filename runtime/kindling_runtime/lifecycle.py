@@ -180,7 +180,7 @@ class Lifecycle:
     def _no_token(self, state: State) -> str:
         return (
             f"the engine generated no token within {self.probe.startup_seconds} s of start "
-            f"({state.last_miss}); see its log, or allow it more time to load"
+            f"({state.last_miss or 'it was not asked'}); see its log, or allow it more time to load"
         )
 
     def _drained(self, seconds: float) -> str:

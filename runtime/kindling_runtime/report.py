@@ -43,6 +43,7 @@ def status(plan: LaunchPlan, facts: Facts) -> Status:
             source=state.source,
             canaries=facts.canaries,
             misses=state.misses,
+            last_miss=state.last_miss,
         ),
         drain=state.step,
         expected=plan.expected,

@@ -87,7 +87,7 @@ class State:
     source: EvidenceSource | None = None
     misses: int = 0
     missing_since: float | None = None
-    last_miss: str = "it was never asked"
+    last_miss: str | None = None
     step: DrainStep | None = None
     step_since: float = 0.0
 

@@ -15,7 +15,7 @@ from kindling_runtime.contract import LIVE_PATH, READY_PATH, ExitCode, Phase
 # Interval, one unanswered glance at the counters, one unanswered token; then the time until it is
 # given up, with room for a busy machine.
 FOUND_WITHIN = 1 + 1 + 1
-GIVEN_UP_WITHIN = FOUND_WITHIN + 3 + 5
+GIVEN_UP_WITHIN = FOUND_WITHIN + 3 + 10
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def model(tmp_path: Path) -> Path:
 async def test_a_wedged_engine_loses_readiness_then_liveness_and_is_replaced(
     model: Path, tmp_path: Path
 ) -> None:
-    plan = pods.plan_for(model, switches=["--ignore-sigterm"])
+    plan = pods.plan_for(model, switches=["--ignore-sigterm"], probe=pods.QUICK)
     async with pods.running(plan, tmp_path) as pod:
         await pod.reach(Phase.READY)
         await pod.fault(wedged=True)
@@ -53,7 +53,7 @@ async def test_a_wedged_engine_loses_readiness_then_liveness_and_is_replaced(
 async def test_an_engine_that_is_stopped_by_a_signal_is_found_as_well(
     model: Path, tmp_path: Path
 ) -> None:
-    async with pods.running(pods.plan_for(model), tmp_path) as pod:
+    async with pods.running(pods.plan_for(model, probe=pods.QUICK), tmp_path) as pod:
         status = await pod.reach(Phase.READY)
         assert status.engine.pid is not None
         os.kill(status.engine.pid, signal.SIGSTOP)

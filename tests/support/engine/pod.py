@@ -25,11 +25,11 @@ RUNTIME = Path(sys.executable).with_name("kindling-runtime")
 STANDIN = Path(__file__).with_name("standin.py")
 
 # Real work takes milliseconds; the rest is room for a busy machine.
-PATIENCE = 30.0
+PATIENCE = 45.0
 
-QUICK = Probe(
-    startup_seconds=20, token_seconds=1, interval_seconds=1, unready_failures=2, wedged_seconds=3
-)
+PATIENT = Probe(startup_seconds=45, token_seconds=20, interval_seconds=1)
+# For engines that are meant to be given up.
+QUICK = Probe(startup_seconds=45, token_seconds=1, interval_seconds=1, wedged_seconds=3)
 
 # A process namespace of its own, as a container has. Without root's power to make one, the runtime
 # adopts orphans as a subreaper, which is the same to it.
@@ -59,7 +59,7 @@ def plan_for(
     model: Path,
     *,
     switches: Sequence[str] = (),
-    probe: Probe = QUICK,
+    probe: Probe = PATIENT,
     drain: Drain | None = None,
     env: dict[str, str] | None = None,
 ) -> LaunchPlan:
