@@ -9,14 +9,15 @@ from kindling_operator.model.conditions import Reason, ReasonRow, false_for, tru
 ROWS: Final[Mapping[Reason, ReasonRow]] = {
     Reason.SPEC_ACCEPTED: ReasonRow(
         on=true_for(C.ACCEPTED),
-        example="8x NVIDIA-H200 in one node, BF16, TP8, 131072 ctx.",
+        example="1x NVIDIA-H200 in one node, BF16, TP1, 262144 ctx.",
         remedy="Nothing.",
     ),
     Reason.UNVERIFIED: ReasonRow(
         on=true_for(C.ACCEPTED),
         example=(
-            "Accepted as pinned, but NVFP4 on sm90 has not been verified: its output may be "
-            "wrong; unpin serving or placement to take a verified plan."
+            "1x NVIDIA-RTX-PRO-6000 in one node, BF16, TP1, 262144 ctx: accepted as pinned,"
+            " but unverified, vLLM selects FlashInfer here, but whether its sink kernels "
+            "exist is untested."
         ),
         remedy="Compare the answers with a verified combination, or remove the pin.",
     ),
@@ -30,28 +31,31 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
     Reason.UNKNOWN_MODEL: ReasonRow(
         on=false_for(C.ACCEPTED),
         example=(
-            "spec.model.name 'inkling' is not in this operator's catalog, which has custom and "
-            "flint: upgrade the operator or choose one of these."
+            "spec.model.name 'inkling' is not in this operator's catalog, which has flint, "
+            "custom: upgrade the operator or choose one of these."
         ),
         remedy="Choose a model of `kindling catalog`, or `custom` with an architecture.",
     ),
     Reason.INVALID_ARCHITECTURE: ReasonRow(
         on=false_for(C.ACCEPTED),
         example=(
-            "spec.model.custom: attentionHeads 32 is not divisible by kvHeads 6 of group full: "
-            "copy num_attention_heads and num_key_value_heads from config.json."
+            "spec.model.custom: checkpoint BF16 has 6 B and the shapes need at least 2.8 "
+            "MiB: give `bytes` in bytes and check the shapes against config.json."
         ),
         remedy="Copy the numbers from the model's config.json.",
     ),
     Reason.NOT_YET_SUPPORTED: ReasonRow(
         on=false_for(C.ACCEPTED),
-        example="spec.serving.adapters is not supported by this version: remove it.",
+        example=(
+            "spec.serving.adapters legal is not supported by this version: remove it and "
+            "serve the base model."
+        ),
         remedy="Remove the field, or upgrade to a version that supports it.",
     ),
     Reason.FORBIDDEN_ARGUMENT: ReasonRow(
         on=false_for(C.ACCEPTED),
         example=(
-            "spec.serving.extraArgs: --max-model-len is set by the plan: use "
+            "spec.serving.extraArgs: --max-model-len is refused: use "
             "spec.serving.contextLength instead."
         ),
         remedy="Remove the argument; use the field that the message names.",
@@ -83,32 +87,35 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
     Reason.BROKEN_COMBINATION: ReasonRow(
         on=false_for(C.ACCEPTED),
         example=(
-            "inkling on sm120 is known to fail (paged KV cache is not supported there): use GPUs "
-            "of sm90, sm100 or sm103."
+            "Flint BF16 on NVIDIA-L40S (sm89) is known to fail, no attention backend for "
+            "this GPU has both sinks and FlashInfer: use GPUs of sm90, sm100 or sm103."
         ),
         remedy="Follow the message; the combination cannot work with this runtime.",
     ),
     Reason.NO_SUPPORTED_GPU: ReasonRow(
         on=false_for(C.ACCEPTED),
         example=(
-            "No node has a GPU that flint runs on: it needs sm90 or sm100, the cluster has 4 x "
-            "NVIDIA-L4 (sm89)."
+            "No GPU for Flint (it needs sm90, sm100 or sm103): no usable node says that it "
+            "has one, 8 x NVIDIA-H200 (sm90) are on nodes that are not ready, cordoned, "
+            "tainted or not selected; add a node or correct what keeps them out."
         ),
         remedy="Add nodes with one of the GPUs, or relax spec.placement.",
     ),
     Reason.WEIGHTS_DO_NOT_FIT: ReasonRow(
         on=false_for(C.ACCEPTED),
         example=(
-            "flint BF16 needs 74.1 GiB of weights per GPU and NVIDIA-H100-80GB has 73.1 GiB "
-            "usable, short by 1.0 GiB: allow 2 GPUs per replica or use NVFP4."
+            "Flint BF16 needs 76.3 GiB on one GPU, 74.3 GiB of it weights, and "
+            "NVIDIA-H100-80GB-HBM3 has 73.3 GiB usable, short by 3.0 GiB: use a larger GPU "
+            "or a smaller checkpoint, this version plans one GPU per replica."
         ),
         remedy="Allow more GPUs per replica, larger GPUs or a smaller checkpoint.",
     ),
     Reason.CONTEXT_DOES_NOT_FIT: ReasonRow(
         on=false_for(C.ACCEPTED),
         example=(
-            "A context of 262144 tokens at concurrency 8 needs 66.8 GiB of KV cache and 52.0 GiB "
-            "are free: lower contextLength to 131072 or concurrency to 6."
+            "A context of 262144 tokens at concurrency 8 needs 66.8 GiB of KV cache and "
+            "52.9 GiB are left, short by 13.9 GiB: lower contextLength to 196896 or "
+            "concurrency to 6."
         ),
         remedy="Lower contextLength or concurrency, or allow more GPUs.",
     ),
@@ -141,16 +148,16 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
     Reason.INSUFFICIENT_GPU: ReasonRow(
         on=false_for(C.SCHEDULED),
         example=(
-            "Needs 8 x NVIDIA-H200 in one node; best node gpu-7 has 6 free, 2 held by ml/flint: "
-            "free 2 or add a node."
+            "Needs 1 x NVIDIA-H200 in one node; best node gpu-7 has 0 of 8 free, 8 held by "
+            "ml/training: free 1 or add a node."
         ),
         remedy="Free GPUs, add nodes, or lower spec.replicas.",
     ),
     Reason.INSUFFICIENT_RESOURCES: ReasonRow(
         on=false_for(C.SCHEDULED),
         example=(
-            "Needs 4 CPU and 6.0 GiB of memory in one node; the best node, one, has 3.1 GiB free:"
-            " free 2.9 GiB or add a node."
+            "Needs 0.5 CPU and 4.5 GiB of memory on an amd64 node; the largest node, one "
+            "(amd64), has 2 CPU and 3.0 GiB: add a larger node."
         ),
         remedy="Free CPU or memory, add nodes, or lower spec.runtime.resources.",
     ),
@@ -165,8 +172,9 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
     Reason.WAITING_FOR_CAPACITY: ReasonRow(
         on=false_for(C.SCHEDULED),
         example=(
-            "The new revision waits for 8 free GPUs; the old one holds them and keeps serving "
-            "until spare GPUs appear."
+            "The new revision waits and flint-0f218ff7d1 keeps its replicas: needs 1 x "
+            "NVIDIA-H200 in one node; best node gpu-7 has 0 of 1 free, 1 held by ml/flint: "
+            "free 1 or add a node."
         ),
         remedy="Add nodes, or lower spec.replicas for the time of the change.",
     ),
@@ -181,8 +189,8 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
     Reason.CLAIM_NOT_BOUND: ReasonRow(
         on=false_for(C.SCHEDULED),
         example=(
-            "PersistentVolumeClaim ml/weights does not exist: create it or correct "
-            "spec.model.weights.uri."
+            "PersistentVolumeClaim ml/weights (pvc://weights/flint) does not exist: create "
+            "it, or correct spec.model.weights.uri."
         ),
         remedy="Create or bind the claim, or name another one.",
     ),
@@ -245,8 +253,8 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
     Reason.BETTER_PLAN_AVAILABLE: ReasonRow(
         on=false_for(C.PLAN_CURRENT),
         example=(
-            "NVFP4 on 1 x NVIDIA-B200 would do what now takes 2: run `kindling replan im/flint -n"
-            " ml` to take it."
+            "A plan made now would have GPU NVIDIA-B200 instead of NVIDIA-H200: run "
+            "`kindling replan im/flint -n ml` to take it, which replaces the replicas."
         ),
         remedy="Run `kindling replan` when a restart is convenient.",
     ),

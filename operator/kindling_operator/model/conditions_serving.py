@@ -120,8 +120,8 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
     Reason.DEADLINE_EXCEEDED: ReasonRow(
         on=false_for(C.PROGRESSING),
         example=(
-            "Revision flint-9c41d2a07b generated no token within 45m: see the reason of "
-            "Available, then correct the spec."
+            "Revision flint-0f218ff7d1 generated no token within 45m: see the reason of "
+            "Available, then correct the spec or raise spec.rollout.progressDeadline."
         ),
         remedy="Read the message of Available; correct the spec.",
     ),

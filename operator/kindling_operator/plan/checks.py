@@ -134,7 +134,7 @@ def _first_forbidden(subject: Subject, forbidden: Mapping[str, str]) -> Verdict 
             shown = given if given == option else f"{given} (read as {option})"
             return refusal(
                 Reason.FORBIDDEN_ARGUMENT,
-                f"spec.serving.extraArgs: {shown} is not for users: {way_out}.",
+                f"spec.serving.extraArgs: {shown} is refused: {way_out}.",
             )
     return None
 

@@ -116,7 +116,10 @@ def _no_gpu(subject: Subject, nodes: tuple[NodeView, ...]) -> str:
         f"{others} are on nodes that are not ready, cordoned, tainted or not selected"
         if others
         else "",
-        f"{silent} nodes lack the labels of NVIDIA's GPU feature discovery" if silent else "",
+        f"{silent} {'node lacks' if silent == 1 else 'nodes lack'} the labels of NVIDIA's GPU"
+        " feature discovery"
+        if silent
+        else "",
     ]
     return (
         f"No GPU for {subject.entry.title}{f' (it needs {either(wanted)})' if wanted else ''}"

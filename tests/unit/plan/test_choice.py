@@ -165,7 +165,7 @@ NO_GPU = {
         [replace(H200, labels={})],
         {},
         "No GPU for Flint (it needs sm90, sm100 or sm103): no usable node says that it has one,"
-        " 1 nodes lack the labels of NVIDIA's GPU feature discovery; add a node or correct what"
+        " 1 node lacks the labels of NVIDIA's GPU feature discovery; add a node or correct what"
         " keeps them out.",
     ),
     "a spec that excludes them all": (

@@ -92,25 +92,25 @@ CASES = {
     "an argument that the plan owns": Case(
         tiny_spec(serving={"extraArgs": ["--max-model-len=99"]}),
         Reason.FORBIDDEN_ARGUMENT,
-        "spec.serving.extraArgs: --max-model-len is not for users: use spec.serving.contextLength"
+        "spec.serving.extraArgs: --max-model-len is refused: use spec.serving.contextLength"
         " instead.",
     ),
     "an abbreviation of it": Case(
         tiny_spec(serving={"extraArgs": ["--seed=1", "--max-model=99"]}),
         Reason.FORBIDDEN_ARGUMENT,
-        "spec.serving.extraArgs: --max-model (read as --max-model-len) is not for users: use"
+        "spec.serving.extraArgs: --max-model (read as --max-model-len) is refused: use"
         " spec.serving.contextLength instead.",
     ),
     "an argument that breaks the model": Case(
         catalog_spec("inkling", serving={"extraArgs": ["--block-size=32"]}),
         Reason.FORBIDDEN_ARGUMENT,
-        "spec.serving.extraArgs: --block-size is not for users: any block size but 16 lets the"
+        "spec.serving.extraArgs: --block-size is refused: any block size but 16 lets the"
         " short convolutions read wrong memory without an error, remove it.",
     ),
     "a parser that the catalog knows": Case(
         catalog_spec("flint", serving={"extraArgs": ["--tool-call-parser=hermes"]}),
         Reason.FORBIDDEN_ARGUMENT,
-        "spec.serving.extraArgs: --tool-call-parser is not for users: the plan sets it, remove it.",
+        "spec.serving.extraArgs: --tool-call-parser is refused: the plan sets it, remove it.",
     ),
     "more convolutions than layers": Case(
         custom(attention=[FULL, CONV]),
