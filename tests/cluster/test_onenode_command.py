@@ -228,7 +228,8 @@ def test_two_builds_at_once_build_once(tmp_path: Path) -> None:
 def test_an_interrupted_build_leaves_nothing_that_looks_built(tmp_path: Path) -> None:
     cache = {"KINDLING_CACHE": str(tmp_path)}
     _interrupt("build", "echo", after=0.4, environment=cache)
-    assert not list(tmp_path.glob("bin/echo-*"))
+    for built in tmp_path.glob("bin/echo-*"):  # a fast machine was done before the interrupt
+        assert (built / "images" / "echo.tar").exists()
     folder = Path(_command("build", "echo", seconds=900, environment=cache).strip())
 
     assert (folder / "images" / "echo.tar").stat().st_size > 1_000_000

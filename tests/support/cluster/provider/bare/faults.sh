@@ -28,8 +28,8 @@ provider_hold() {
 provider_release() {
   need_component "$1"
   rm -f "$STATE/run/onenode/$1.hold"
-  wait_for 30 "$1 to start" component_pid "$1"
-  wait_for 60 "the API server" admin get --raw /readyz
+  wait_for 90 "$1 to start" component_pid "$1"
+  wait_for 120 "the API server" admin get --raw /readyz
 }
 
 # provider_release_all: a test that died may have left something held down.

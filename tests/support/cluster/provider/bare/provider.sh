@@ -60,7 +60,7 @@ provider_volumes() { echo "$STATE/var/lib/kindling/volumes"; }
 provider_service() {
   cp "$BARE/services/$1.sh" "$ETC/services/.$1.new"
   mv "$ETC/services/.$1.new" "$ETC/services/$1.sh"
-  wait_for 30 "$1 to start" component_pid "$1"
+  wait_for 90 "$1 to start" component_pid "$1"
 }
 
 provider_kwok() {

@@ -14,18 +14,18 @@ bare_up() {
     launch
   fi
   provider_release_all
-  wait_for 30 containerd ctr -a "$CONTAINERD" version
+  wait_for 90 containerd ctr -a "$CONTAINERD" version
   local image
   for image in "$(group_dir core)"/images/*.tar; do load_once "$image"; done
   say "containerd is up and has the images"
-  wait_for 30 "the registry" curl -fsS "http://127.0.0.1:$REGISTRY_PORT/v2/"
-  wait_for 90 "the API server" admin get --raw /readyz
+  wait_for 90 "the registry" curl -fsS "http://127.0.0.1:$REGISTRY_PORT/v2/"
+  wait_for 180 "the API server" admin get --raw /readyz
   say "API server ready"
-  wait_for 30 "the add-ons to apply" admin apply --server-side --force-conflicts -f "$HERE/manifests/"
+  wait_for 90 "the add-ons to apply" admin apply --server-side --force-conflicts -f "$HERE/manifests/"
   [ -z "${FAKE_GPUS:-}" ] || { link_programs fakegpu; provider_fakegpu "$FAKE_GPUS"; }
-  wait_for 90 "the node to be Ready" admin wait --for=condition=Ready "node/$NODE" --timeout=1s
+  wait_for 180 "the node to be Ready" admin wait --for=condition=Ready "node/$NODE" --timeout=1s
   say "node Ready"
-  wait_for 90 "cluster DNS" admin -n kube-system rollout status deploy/coredns --timeout=1s
+  wait_for 180 "cluster DNS" admin -n kube-system rollout status deploy/coredns --timeout=1s
   say "DNS ready"
 }
 

@@ -28,7 +28,7 @@ provider_up() {
       --kubeconfig "$STATE/kubeconfig" --wait 5m >&2
   }
   start_in_node registry registry "$(group_dir registry)/registry" serve /etc/kindling/registry.yaml
-  wait_for 30 "the registry" curl -fsS "http://127.0.0.1:$REGISTRY_PORT/v2/"
+  wait_for 90 "the registry" curl -fsS "http://127.0.0.1:$REGISTRY_PORT/v2/"
   # The address of the API server as the node itself sees it: the certificate is valid for it.
   sed 's#server: .*#server: https://127.0.0.1:6443#' "$STATE/kubeconfig" > "$STATE/inner.kubeconfig"
   chmod 600 "$STATE/inner.kubeconfig"
