@@ -18,7 +18,7 @@ from tests.support.manifests import merged
 from tests.support.spec_fields import REFUSED
 
 from kindling_operator.model.conditions import ConditionType, Reason
-from kindling_operator.plan import checks
+from kindling_operator.plan import architecture, checks
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +200,21 @@ def test_every_check_is_needed(check: checks.Check, monkeypatch: pytest.MonkeyPa
 
     unsupported = cluster().apply(merged(tiny_spec(), REFUSED["spec.serving.frontend"])).decide()
     assert not all(map(as_it_should_be, CASES.values())) or unsupported.refused is None
+
+
+@pytest.mark.parametrize(
+    "check", architecture.ARCHITECTURE_CHECKS, ids=lambda check: check.__name__
+)
+def test_every_check_of_an_architecture_is_needed(
+    check: architecture.ArchitectureCheck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest = tuple(other for other in architecture.ARCHITECTURE_CHECKS if other is not check)
+    monkeypatch.setattr(architecture, "ARCHITECTURE_CHECKS", rest)
+    wrong = [case for case in CASES.values() if case.reason is Reason.INVALID_ARCHITECTURE]
+
+    refused = [cluster().apply(case.spec).decide().refused for case in wrong]
+
+    assert not all(found and found.reason is Reason.INVALID_ARCHITECTURE for found in refused)
 
 
 def test_the_verdict_speaks_for_accepted_alone() -> None:
