@@ -179,6 +179,7 @@ def test_a_held_component_stays_down_until_released(up: Cluster, kube: Kube) -> 
 
 def test_up_releases_what_a_dead_test_left_held(up: Cluster, kube: Kube) -> None:
     up.hold("etcd")
+    up.hold("kube-apiserver")
     up.up()
 
     assert kube.kubectl("get", "--raw", "/readyz") == "ok"
