@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 PY := .venv/bin/python
 CLUSTER := tests/support/cluster/cluster
 GENERATED := crds charts/kindling/templates/crd.yaml docs/reference
-SHELL_FILES = $(shell git grep -lE '^\#!(/usr)?/bin/(env )?bash' -- ':!*.md')
+SHELL_FILES = $(shell git grep -lE '^\#!(/usr)?/bin/(env )?bash' -- ':!*.md') $(shell git ls-files '*.sh')
 
 help: ## list every target
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
