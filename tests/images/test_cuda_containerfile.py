@@ -23,12 +23,17 @@ KEPT: Final = (
     "idna",
     "msgspec",
     "multidict",
+    "nvidia-cuda-crt",
+    "nvidia-cuda-cccl",
+    "nvidia-cuda-nvcc",
+    "nvidia-cuda-runtime",
+    "nvidia-nvvm",
     "prometheus-client",
     "propcache",
     "typing-extensions",
     "yarl",
 )
-"""What our own code needs, so that its command runs in the image."""
+"""What our own code needs, so that its command runs; and the compiler of CUDA (90 MB)."""
 IN_PLACE_OF_CUBINS: Final = "packaging==26.3\n"
 SITE: Final = "/opt/kindling/lib/python3.11/site-packages"
 
@@ -71,6 +76,22 @@ def test_every_instruction_works(reference: str) -> None:
         assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in inside(name, "env")
 
 
+def test_kernels_can_be_compiled_and_linked(reference: str) -> None:
+    """As FlashInfer does at the first start: CUB, the newest architecture, -lcudart."""
+    kernel = (
+        "#include <cuda_runtime.h>\n#include <cub/cub.cuh>\n"
+        "__global__ void twice(float* x) { x[threadIdx.x] *= 2; }\n"
+        "int devices() { int n = 0; cudaGetDeviceCount(&n); return n; }\n"
+    )
+    steps = (
+        "cat > /tmp/k.cu",
+        "$CUDA_HOME/bin/nvcc -arch=sm_100a -Xcompiler -fPIC -c /tmp/k.cu -o /tmp/k.o",
+        "g++ -shared /tmp/k.o -o /tmp/k.so -L$CUDA_HOME/lib64 -lcudart",
+    )
+    with container(reference) as name:
+        inside(name, "sh", "-c", " && ".join(steps), given=kernel)
+
+
 def test_byte_code_is_there_and_checked_against_nothing(reference: str) -> None:
     with container(reference) as name:
         script = (
@@ -91,6 +112,8 @@ def test_byte_code_is_there_and_checked_against_nothing(reference: str) -> None:
         ("steps/install-wheels requirements.lock", "steps/install-wheels requirement.lock"),
         ("COPY --from=lock cubin.lock ", "COPY --from=locks cubin.lock "),
         ("steps/install-wheels cubin.lock", "steps/install-wheels cubins.lock"),
+        ("COPY images/steps/complete-cuda ", "COPY images/steps/complete "),
+        ('complete-cuda "$CUDA_HOME"', 'complete-cuda "$CUDAHOME"'),
         ("COPY images/steps/add-package ", "COPY images/steps/add "),
         ('add-package kindling "$VERSION"', 'add-package kindling/x "$VERSION"'),
         ("ENV NVIDIA_DRIVER_CAPABILITIES=", "ENVI NVIDIA_DRIVER_CAPABILITIES="),

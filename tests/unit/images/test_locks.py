@@ -69,6 +69,13 @@ def test_cuda_lock_has_the_engine_and_what_its_metadata_forgets() -> None:
     assert {"av", "soundfile", "soxr", "scipy"} <= locked.keys()
 
 
+def test_compiler_is_of_the_toolkit_whose_headers_torch_brings() -> None:
+    locked = pins(IMAGES / "runtime" / "requirements.lock")
+    toolkit = locked["cuda-toolkit"].rsplit(".", 2)[0]
+    for part in ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-cuda-cccl", "nvidia-cuda-runtime"):
+        assert locked[part].startswith(f"{toolkit}."), part
+
+
 def test_cubins_are_of_the_version_of_flashinfer() -> None:
     wanted = pins(IMAGES / "runtime" / "requirements.lock")["flashinfer-python"]
     assert pins(WITHOUT_HASHES) == {"flashinfer-cubin": wanted}
