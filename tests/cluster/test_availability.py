@@ -14,6 +14,9 @@ from kindling_operator.model import names
 
 pytestmark = pytest.mark.cluster
 
+ENOUGH = 10
+"""Requests after a fault, 4 s and more: long enough for what it breaks to show."""
+
 DOWN_SECONDS = 15
 """Longer than the operator's Lease may go without a renewal (10 s in the chart's values)."""
 
@@ -45,9 +48,9 @@ def test_requests_are_served_while_a_component_is_killed(
     before = pod_of(kube, shared_engine)
     with flowing(cluster, url, shared_engine.name) as traffic:
         cluster.kill(component)
+        traffic.wait_for(ENOUGH)
         faults.wait_whole(kube, shared_engine.name, shared_engine.namespace, after=component)
     assert traffic.failures == []
-    assert len(traffic.answers) >= 2
     assert untouched(before, pod_of(kube, shared_engine))
 
 
@@ -77,6 +80,7 @@ def test_requests_are_served_while_the_operator_is_killed(
     before, mark = pod_of(kube, shared_engine), audit.end(cluster.audit_log)
     with flowing(cluster, url, shared_engine.name) as traffic:
         faults.kill_operator(cluster, kube)
+        traffic.wait_for(ENOUGH)
         faults.wait_whole(
             kube, shared_engine.name, shared_engine.namespace, after="the operator's end"
         )

@@ -7,18 +7,19 @@ is sent to a replica that is gone, or not there yet, shows as an error.
 
 import argparse
 import http.client
-import itertools
 import json
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Final
+from typing import IO, Final
 from urllib.parse import urlsplit
 
 from tests.support.onenode import ROOT, Cluster
+from tests.support.waiting import until
 
 ANSWER_SECONDS: Final = 60
 
@@ -39,7 +40,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Traffic:
-    """What happened to the requests of a period; filled when the period ends."""
+    """The answers so far, in their order; they keep coming while the traffic flows."""
 
     answers: list[Answer] = field(default_factory=list)
 
@@ -47,25 +48,40 @@ class Traffic:
     def failures(self) -> list[Answer]:
         return [answer for answer in self.answers if not answer.served]
 
-    @property
-    def longest_gap(self) -> float:
-        """The longest time between the ends of two served requests, in seconds."""
-        ends = sorted(each.sent + each.seconds for each in self.answers if each.served)
-        return max((b - a for a, b in itertools.pairwise(ends)), default=0.0)
+    def wait_for(self, more: int) -> None:
+        """Wait until `more` requests have been answered from now on, well or not."""
+        wanted = len(self.answers) + more
+        until(
+            f"{more} answers",
+            lambda: len(self.answers) >= wanted,
+            seconds=more * ANSWER_SECONDS,
+            every=0.1,
+        )
 
 
 @contextmanager
 def flowing(cluster: Cluster, url: str, model: str, *, every: float = 0.4) -> Iterator[Traffic]:
-    """Send requests to `url` (…/v1) from inside the cluster's network while the block runs."""
+    """Send requests to `url` (…/v1) from inside the cluster's network while the block runs.
+
+    The block begins after the first answer.
+    """
     command = cluster.python("tests.support.traffic", url, model, f"--every={every}")
     traffic = Traffic()
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        reader = threading.Thread(target=_collect, args=(process.stdout, traffic), daemon=True)
+        reader.start()
         try:
+            traffic.wait_for(1)
             yield traffic
         finally:
             process.terminate()
-            out, _ = process.communicate(timeout=ANSWER_SECONDS + 10)
-            traffic.answers += [Answer(**json.loads(line)) for line in out.splitlines()]
+            reader.join(timeout=ANSWER_SECONDS + 10)
+
+
+def _collect(lines: IO[str], traffic: Traffic) -> None:
+    for line in lines:
+        traffic.answers.append(Answer(**json.loads(line)))
 
 
 def ask(url: str, model: str, *, tokens: int = 4) -> Answer:
