@@ -5,6 +5,7 @@ The tests of this file run in order, once for each helm: each starts from what t
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -145,11 +146,11 @@ def _newer_chart(folder: Path) -> Path:
     """A copy of the chart, one version on, whose CRD has one more category."""
     chart = folder / "kindling"
     shutil.copytree(CHART, chart)
-    for name, old, new in [
-        ("Chart.yaml", "version: 0.1.0\n", "version: 0.1.1\n"),
-        ("templates/crd.yaml", "      - ai\n", "      - ai\n      - newer\n"),
+    for name, pattern, replacement in [
+        ("Chart.yaml", r"(?m)^version: .*$", "version: 99.0.0"),
+        ("templates/crd.yaml", r"( *)- ai\n", r"\g<0>\g<1>- newer\n"),
     ]:
-        text = (chart / name).read_text()
-        assert text.count(old) >= 1, f"{name} has no {old!r}"
-        (chart / name).write_text(text.replace(old, new, 1))
+        text, count = re.subn(pattern, replacement, (chart / name).read_text())
+        assert count == 1, f"{count} times {pattern!r} in {name}"
+        (chart / name).write_text(text)
     return chart
