@@ -19,7 +19,7 @@ RESULT = ROOT / "docs" / "perf" / "part1.md"
 
 
 def main() -> int:
-    """Measure on the cluster `test`, which is started and left up."""
+    """Measure on the cluster of the tests, which is started and left up."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help=f"write {RESULT.relative_to(ROOT)}")
     given = parser.parse_args()
@@ -37,7 +37,7 @@ def measure() -> list[Figure]:
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
-    cluster = Cluster("test", say=say)
+    cluster = Cluster(say=say)
     cluster.up()
     kube = Kube(cluster.environment, say=say)
     try:

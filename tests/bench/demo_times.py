@@ -16,7 +16,7 @@ def demo_times(folder: Path) -> list[Figure]:
         if not path.exists():
             continue
         run = json.loads(path.read_text())
-        steps = ", ".join(f"{title} {seconds:.0f}" for title, seconds in run["steps"])
+        steps = "; ".join(f"{title}: {seconds:.0f} s" for title, seconds in run["steps"])
         figures.append(
             Figure(f"make demo, {kind}", "s", (run["seconds"],), target=target, note=steps)
         )

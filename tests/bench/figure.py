@@ -43,15 +43,14 @@ class Figure:
             target,
             to_target,
             to_base,
-            self.note,
         )
 
 
-TITLES = ("figure", "median", "min … max", "n", "target", "of target", "of a base", "note")
+TITLES = ("figure", "median", "min … max", "n", "target", "of target", "of a base")
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """The figures as a Markdown table with aligned columns."""
+    """The figures as a Markdown table with aligned columns, and their notes below it."""
     rows = [TITLES, *(figure.cells() for figure in figures)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(TITLES))]
     lines = [
@@ -59,7 +58,8 @@ def table(figures: Sequence[Figure]) -> str:
         for row in rows
     ]
     rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
-    return "\n".join([lines[0], rule, *lines[1:]])
+    notes = [f"* {figure.name}: {figure.note}" for figure in figures if figure.note]
+    return "\n".join([lines[0], rule, *lines[1:], "", *notes])
 
 
 def _short(number: float) -> str:

@@ -27,8 +27,7 @@ WHOLE_SECONDS: Final = 180
 
 def serving_pods(kube: Kube, name: str, namespace: str) -> list[Object]:
     """The model's pods that are not on their way out."""
-    pods = kube.find(POD, namespace, selector=f"{names.LABEL_MODEL}={name}")
-    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+    return _staying(kube.find(POD, namespace, selector=f"{names.LABEL_MODEL}={name}"))
 
 
 def serving_pod(kube: Kube, name: str, namespace: str) -> Object:
@@ -39,9 +38,13 @@ def serving_pod(kube: Kube, name: str, namespace: str) -> Object:
 
 
 def operator_pod(kube: Kube) -> Object:
-    """The operator's only pod."""
-    (pod,) = kube.find(POD, install.NAMESPACE, selector=install.OPERATOR_PODS)
+    """The operator's only pod that is not on its way out."""
+    (pod,) = _staying(kube.find(POD, install.NAMESPACE, selector=install.OPERATOR_PODS))
     return pod
+
+
+def _staying(pods: list[Object]) -> list[Object]:
+    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 
 def kill_operator(cluster: Cluster, kube: Kube) -> None:

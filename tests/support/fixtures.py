@@ -73,8 +73,8 @@ def say(request: pytest.FixtureRequest) -> Say:
 
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest, say: Say) -> Cluster:
-    """The cluster `test`, or the one of KINDLING_TEST_CLUSTER, up."""
-    found = Cluster(os.environ.get("KINDLING_TEST_CLUSTER", "test"), say=say)
+    """The cluster of the tests, up."""
+    found = Cluster(say=say)
     found.up()
     request.config.stash[_CLUSTER] = found
     return found

@@ -15,6 +15,9 @@ from tests.support.waiting import Say
 ROOT: Final = Path(__file__).resolve().parents[2]
 COMMAND: Final = ROOT / "tests" / "support" / "cluster" / "cluster"
 
+TEST_CLUSTER: Final = os.environ.get("KINDLING_TEST_CLUSTER", "test")
+"""The cluster of tests, bench and soak; another name lets two suites run at once."""
+
 UP_SECONDS: Final = 40 * 60
 """A cold `up` builds Kubernetes from source: 634 s on two idle cores, more on busy ones."""
 
@@ -72,7 +75,7 @@ def _tell(stream: IO[str], told: list[str], say: Say | None) -> None:
 class Cluster:
     """One named cluster of this machine."""
 
-    def __init__(self, name: str = "test", *, say: Say = print) -> None:
+    def __init__(self, name: str = TEST_CLUSTER, *, say: Say = print) -> None:
         self.name = name
         self.say = say
 
