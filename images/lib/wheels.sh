@@ -9,7 +9,9 @@ NEEDED_GIB=10 # wheels 2.5, the storage of all images 6; a registry and a node t
 # fetch_wheels LOCK... : every wheel that the locks name, with the right hash
 fetch_wheels() {
   local parts lock todo=()
+  find_uv >/dev/null
   mkdir -p "$CACHE/wheels/.done"
+  rm -rf "$CACHE"/wheels/.parts.* # of a run that was interrupted
   parts=$(mktemp -d "$CACHE/wheels/.parts.XXXXXX")
   for lock in "$@"; do
     awk -v size="$AT_ONCE" -v out="$parts/$(sha256sum <"$lock" | cut -c1-12)" '
@@ -21,7 +23,7 @@ fetch_wheels() {
   if [ ${#todo[@]} -gt 0 ]; then
     need_space "$CACHE" "$NEEDED_GIB"
     say "fetching the wheels of ${#todo[@]} groups of packages (about 1 minute for all)"
-    printf '%s\0' "${todo[@]}" | xargs -0 -n 1 -P 3 "$root/images/lib/fetch" "$CACHE/wheels" "$(find_uv)" "$PIP" ||
+    printf '%s\0' "${todo[@]}" | xargs -0 -n 1 -P 3 "$root/images/lib/fetch" "$CACHE/wheels" "$root/.venv" "$PIP" ||
       die "some wheels could not be fetched: see the message of pip above, then run this again; what is there is kept"
   fi
   rm -rf "$parts"
