@@ -41,16 +41,19 @@ class Blueprint:
     """Initial norm weight; gemma multiplies by one plus it."""
 
 
+_QWEN3: Final[Mapping[str, Any]] = {
+    "hidden_act": "silu",
+    "intermediate_size": 512,
+    "rms_norm_eps": 1e-6,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+    "tie_word_embeddings": True,
+}
 BLUEPRINTS: Final[Mapping[Architecture, Blueprint]] = {
     Architecture.QWEN3: Blueprint(
         config={
             "architectures": ["Qwen3ForCausalLM"],
             "model_type": "qwen3",
-            "hidden_act": "silu",
-            "intermediate_size": 512,
-            "rms_norm_eps": 1e-6,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
-            "tie_word_embeddings": True,
+            **_QWEN3,
         },
         attention_heads=8,
         kv_heads=2,
@@ -60,17 +63,13 @@ BLUEPRINTS: Final[Mapping[Architecture, Blueprint]] = {
         config={
             "architectures": ["Qwen3MoeForCausalLM"],
             "model_type": "qwen3_moe",
-            "hidden_act": "silu",
-            "intermediate_size": 512,
+            **_QWEN3,
             "moe_intermediate_size": 128,
             "num_experts": 8,
             "num_experts_per_tok": 2,
             "norm_topk_prob": True,
             "decoder_sparse_step": 1,
             "mlp_only_layers": [],
-            "rms_norm_eps": 1e-6,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
-            "tie_word_embeddings": True,
         },
         attention_heads=8,
         kv_heads=2,
