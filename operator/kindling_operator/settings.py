@@ -63,6 +63,8 @@ class Settings:
     """Models that are reconciled at the same time."""
     audit_interval: float = 60.0
     """A duration: time between two comparisons of the indexes with the API server."""
+    audit_grace: float = 30.0
+    """A duration: how long index and API server may differ before it counts as a lost event."""
     resync_interval: float = 600.0
     """A duration: every model is looked at at least this often."""
     health_port: int = 8080
@@ -102,6 +104,7 @@ class Settings:
             workers=self.workers,
             audit_interval=self.audit_interval,
             resync_interval=self.resync_interval,
+            grace=self.audit_grace,
             namespaces=self.namespaces,
         )
 

@@ -13,6 +13,7 @@ from tests.support.apiserver import ControlPlane, control_plane
 from tests.support.fixtures import deadlines
 from tests.support.kube import POD, Kube
 from tests.support.operator_process import LEASE_NAME, NAMESPACE, OperatorProcess
+from tests.support.roles import roles
 from tests.support.waiting import until
 
 from kindling_operator.kube.kinds import LEASE
@@ -30,15 +31,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane with the CRD."""
-    with control_plane(tmp_path_factory.mktemp("plane"), FIRST, SECOND) as found:
+    folder = tmp_path_factory.mktemp("plane")
+    with control_plane(folder, FIRST, SECOND, admins=False) as found:
         yield found
 
 
 @pytest.fixture(scope="session")
 def kube(plane: ControlPlane) -> Iterator[Kube]:
-    """The control plane as its admin, with the operator's namespace and a node on paper."""
+    """The control plane as its admin; the operators have their table's permissions, no other."""
     found = Kube(plane.environment)
     found.kubectl("create", "namespace", NAMESPACE)
+    found.apply(*roles(FIRST, SECOND, namespace=NAMESPACE, lease=LEASE_NAME))
     kubelet.make_node(found)
     yield found
     found.close()

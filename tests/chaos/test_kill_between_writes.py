@@ -60,7 +60,7 @@ def changed(operator: OperatorProcess, plane: ControlPlane, kube: Kube, namespac
     apply(kube, namespace)
     serve(kube, namespace)
     settle(plane, FIRST)
-    old = kube.have(MODEL, NAME, namespace)["status"]["plan"]["revision"]
+    old = str(kube.have(MODEL, NAME, namespace)["status"]["plan"]["revision"])
     assert operator.stop() == 0
     kube.patch(MODEL, NAME, namespace, {"spec": {"serving": {"contextLength": 1024}}})
     return old

@@ -21,7 +21,7 @@ from ssl import create_default_context
 from typing import Final
 
 import yaml
-from tests.support.onenode import COMMAND, ROOT, run
+from tests.support.onenode import COMMAND, ROOT, CommandError, run
 from tests.support.waiting import until
 
 ADMIN: Final = "admin"
@@ -78,7 +78,13 @@ class ControlPlane:
         self.wait_ready()
         # A running controller manager would take up to 30 s to see that the kind has owners.
         self._kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
-        self._kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        until(
+            "the API server to serve the CRD's kind",
+            lambda: self._kubectl("get", "inferencemodels", "-A") or True,
+            seconds=START_SECONDS,
+            every=0.1,
+            forgive=(CommandError,),
+        )
         self.start_part("kube-controller-manager")
 
     def stop(self) -> None:
@@ -105,6 +111,13 @@ class ControlPlane:
         if process is not None:
             process.kill()
             process.wait(timeout=30)
+
+    def restart(self, *names: str) -> None:
+        """Kill these and start them again, in this order, each when the API server is ready."""
+        for name in names:
+            self.kill_part(name)
+            self.start_part(name)
+            self.wait_ready()
 
     def freeze_part(self, name: str, *, frozen: bool) -> None:
         """SIGSTOP or SIGCONT: the process keeps its connections and answers nothing."""
@@ -228,8 +241,8 @@ class ControlPlane:
             "--controllers=*,-node-lifecycle-controller",
         ]
 
-    def _kubectl(self, *command: str) -> None:
-        run("kubectl", *command, seconds=START_SECONDS, env=self.environment)
+    def _kubectl(self, *command: str) -> str:
+        return run("kubectl", *command, seconds=START_SECONDS, env=self.environment)
 
     def _tail(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")[-1500:]

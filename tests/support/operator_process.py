@@ -32,6 +32,7 @@ QUICK: Final[Mapping[str, str]] = {
     "KINDLING_RENEW_DEADLINE": "2s",
     "KINDLING_RETRY_PERIOD": "250ms",
     "KINDLING_AUDIT_INTERVAL": "1s",
+    "KINDLING_AUDIT_GRACE": "4s",
 }
 """Settings with windows that a test can wait for; production's are five times as long."""
 

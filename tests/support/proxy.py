@@ -45,19 +45,19 @@ class Proxy:
 
     def serve(self) -> None:
         """Accept until closed."""
-        self._listener.settimeout(0.1)
-        while not self._closed.is_set():
-            try:
-                client, _ = self._listener.accept()
-            except TimeoutError:
-                continue
-            threading.Thread(target=self._join, args=(client,), daemon=True).start()
+        with self._listener:
+            self._listener.settimeout(0.1)
+            while not self._closed.is_set():
+                try:
+                    client, _ = self._listener.accept()
+                except TimeoutError:
+                    continue
+                threading.Thread(target=self._join, args=(client,), daemon=True).start()
 
     def close(self) -> None:
-        """Close everything."""
+        """Close every connection, and the listener within its next look."""
         self._closed.set()
         self.cut()
-        self._listener.close()
 
     def _join(self, client: socket.socket) -> None:
         try:

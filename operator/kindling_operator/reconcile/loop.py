@@ -27,9 +27,6 @@ from kindling_operator.report.status import status
 
 logger = logging.getLogger(__name__)
 
-REFUSED_AGAIN_SECONDS = 30.0
-"""A quota or an admission policy tells nobody when it changes."""
-
 Plan = Callable[[Snapshot, Key], Decision]
 Render = Callable[[Snapshot, Decision], Sequence[Mapping[str, Any]]]
 
@@ -41,6 +38,7 @@ class Ended(StrEnum):
     CHANGED = "changed"
     WAITING = "waiting"
     GONE = "gone"
+    REFUSED = "refused"
     RETRY = "retry"
 
 
@@ -158,9 +156,9 @@ class Reconciler:
 def _result(snapshot: Snapshot, decision: Decision, outcome: Outcome, *, changed: bool) -> Result:
     if outcome.retry is not None:
         return Result(Ended.RETRY, retry=outcome.retry)
-    ended = Ended.CHANGED if changed else Ended.UNCHANGED
     if outcome.verdict is not None:
-        return Result(ended, again=REFUSED_AGAIN_SECONDS)
+        return Result(Ended.REFUSED)
+    ended = Ended.CHANGED if changed else Ended.UNCHANGED
     if decision.look_again is None:
         return Result(ended)
     return Result(ended, again=max(0.0, (decision.look_again - snapshot.now).total_seconds()))

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable
+from math import inf
 from typing import Generic
 
 from kindling_operator.kube.fence import Clock, boottime
@@ -39,10 +40,11 @@ class Queue(Generic[K]):
         self._schedule.add_at(key, self._clock() + seconds)
         self._wake.set()
 
-    def retry(self, key: K, *, at_least: float = 0.0) -> float:
+    def retry(self, key: K, *, at_least: float = 0.0, at_most: float = inf) -> float:
         """The key failed: work on it again after a growing time; returns that time."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        seconds = max(at_least, self._backoff.after(failures, chance=self._chance()))
+        growing = self._backoff.after(failures, chance=self._chance())
+        seconds = max(at_least, min(at_most, growing))
         self.add_after(key, seconds)
         return seconds
 

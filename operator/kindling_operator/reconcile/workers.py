@@ -12,6 +12,8 @@ from kindling_operator.report.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
+REFUSED_SECONDS = 30.0
+"""A quota, an admission policy or the owner of a name tells nobody when it changes."""
 IDLE_SECONDS = 5.0
 """How often a worker without work shows that it is alive."""
 
@@ -55,6 +57,9 @@ def settle(queue: Queue[Key], key: Key, result: Result) -> None:
         return
     if result.retry is not None:
         queue.add_after(key, max(result.retry.after, IDLE_SECONDS))
+        return
+    if result.ended is Ended.REFUSED:
+        queue.retry(key, at_least=1.0, at_most=REFUSED_SECONDS)
         return
     if result.ended is not Ended.WAITING:
         queue.forget(key)

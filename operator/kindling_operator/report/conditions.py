@@ -39,14 +39,22 @@ class Facts:
 
     @property
     def running(self) -> bool:
-        """Whether something of this model exists, so that the other conditions have a subject."""
-        return bool(self.decision.targets)
+        """Whether something of this model exists, so that the other conditions have a subject.
+
+        A name that was taken before the first Deployment was made leaves nothing.
+        """
+        verdict = self.outcome.verdict
+        taken = verdict is not None and verdict.condition is C.ACCEPTED
+        return bool(self.decision.targets) and (bool(self.deployments) or not taken)
 
 
 def facts(snapshot: Snapshot, decision: Decision, outcome: Outcome) -> Facts:
     """The facts of one model."""
+    uid = snapshot.models[decision.key].metadata.uid
     children = snapshot.children.get(decision.key, ())
-    deployments = tuple(child for child in children if child.ref.kind == DEPLOYMENT)
+    deployments = tuple(
+        child for child in children if child.ref.kind == DEPLOYMENT and child.owner_uid == uid
+    )
     return Facts(snapshot, decision, outcome, classify(snapshot, decision.key), deployments)
 
 

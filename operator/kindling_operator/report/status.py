@@ -36,7 +36,7 @@ def status(snapshot: Snapshot, decision: Decision, outcome: Outcome) -> Inferenc
     """What the user should read, from what was seen, decided and done."""
     known = facts(snapshot, decision, outcome)
     model = snapshot.models[decision.key]
-    endpoint = _endpoint(model, decision)
+    endpoint = _endpoint(model, decision) if known.running else ""
     current, living = decision.current, known.replicas.living
     return InferenceModelStatus(
         observed_generation=model.metadata.generation,
@@ -46,7 +46,7 @@ def status(snapshot: Snapshot, decision: Decision, outcome: Outcome) -> Inferenc
         updated_replicas=sum(1 for pod in living if current and pod.revision == current.hash),
         draining_replicas=len(known.replicas.of(PodState.LEAVING)),
         selector=selector(decision.key),
-        plan=plan_status(decision),
+        plan=plan_status(decision) if known.running else None,
         conditions=_conditions(known, model, endpoint),
     )
 
@@ -58,8 +58,6 @@ def selector(key: Key) -> str:
 
 def _endpoint(model: ParsedModel | Invalid, decision: Decision) -> str:
     """The endpoint, once something was accepted; a spec refused later does not take it away."""
-    if not decision.targets:
-        return ""
     if isinstance(model, ParsedModel) and decision.refused is None:
         return endpoint_url(decision.key, model.spec.endpoint.port)
     stored = model.status.get("endpoint", "")
