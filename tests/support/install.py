@@ -20,7 +20,7 @@ OPERATOR_PODS: Final = "app.kubernetes.io/name=kindling,app.kubernetes.io/compon
 CHART: Final = ROOT / "charts" / "kindling"
 
 IMAGE_SECONDS: Final = 30 * 60
-"""A cold build fetches 774 MB of wheels: about 5 minutes on two idle cores."""
+"""A cold build fetches 2.5 GB of wheels: about 5 minutes on two idle cores."""
 
 _REFERENCE: Final = re.compile(r"^(?:[\w-]+=)?(?P<reference>\S+/(?P<name>[\w-]+)@sha256:\w+)$")
 
