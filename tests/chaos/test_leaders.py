@@ -4,6 +4,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 from tests.chaos.conftest import FIRST, SECOND, StartOperator
@@ -65,7 +66,7 @@ def overlaps(plane: ControlPlane, *, start: int) -> list[str]:
     return found
 
 
-def _when(request: Request) -> object:
+def _when(request: Request) -> datetime:
     """A Lease belongs to its new holder from the end of the request on, a write counts from its
     arrival."""
     return request.done if request.resource == LEASES else request.received

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from kindling_operator.kube.kinds import MODEL
 from kindling_operator.model import names
 from kindling_operator.model.names import Key, Kind
@@ -15,6 +17,7 @@ from kindling_operator.model.objects import (
     PodView,
     Taint,
 )
+from kindling_operator.model.parse import Invalid, ParsedModel, parse
 from kindling_operator.observe.fields import (
     Body,
     amount,
@@ -37,6 +40,16 @@ _DEPLOYMENT_COUNTS: Final = (
     "updatedReplicas",
     "observedGeneration",
 )
+
+
+def model(body: Body) -> ParsedModel | Invalid | None:
+    """An InferenceModel, valid or not; None for one without a name, which no API server has."""
+    if not text(body, "metadata", "name"):
+        return None
+    try:
+        return parse({**body, "status": mapping(body, "status")})
+    except msgspec.ValidationError:
+        return None
 
 
 def node(body: Body) -> NodeView:

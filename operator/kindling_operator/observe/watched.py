@@ -5,17 +5,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-import msgspec
-
 from kindling_operator.kube.kinds import CLAIM, ENDPOINT_SLICE, MODEL, NODE, POD, PRIORITY_CLASS
 from kindling_operator.model import names
 from kindling_operator.model.names import CHILD_KINDS, Key, Kind
-from kindling_operator.model.parse import parse
 from kindling_operator.observe.fields import Body, text
 from kindling_operator.observe.parse import (
     child,
     claim,
     endpoints,
+    model,
     model_key,
     node,
     pod,
@@ -59,11 +57,7 @@ class Watched:
 
     def entry(self, body: Body) -> Entry | None:
         """What is kept of an object; None for one that no decision reads."""
-        try:
-            view = self.view(body)
-        except msgspec.ValidationError:
-            # Only an InferenceModel without Kubernetes metadata: nothing that can be addressed.
-            return None
+        view = self.view(body)
         if view is None:
             return None
         return Entry(
@@ -95,7 +89,7 @@ def no_key(_body: Body) -> None:
     """For objects that belong to no model."""
 
 
-MODELS: Final = Watched(MODEL, parse, own_key)
+MODELS: Final = Watched(MODEL, model, own_key)
 NODES: Final = Watched(NODE, node, no_key)
 PODS: Final = Watched(POD, pod, model_key, complete=False)
 CLAIMS: Final = Watched(CLAIM, claim, no_key)
