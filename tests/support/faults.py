@@ -91,6 +91,7 @@ def wait_whole(kube: Kube, name: str, namespace: str, *, after: str) -> None:
         seconds=WHOLE_SECONDS,
         say=kube.say,
         show=lambda: kube.told(name, namespace),
+        brief=lambda: kube.told(name, namespace, only="Progressing"),
         forgive=AWAY,
     )
     install.wait_for_operator(kube, seconds=WHOLE_SECONDS)
