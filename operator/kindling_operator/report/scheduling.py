@@ -35,7 +35,9 @@ def scheduled(
             Reason.PODS_PENDING,
             f"{wanted - placed} of {wanted} replicas wait for the scheduler's first answer.",
         )
-    return _verdict(Reason.PODS_SCHEDULED, f"{placed} of {wanted} replicas have a node.")
+    return _verdict(
+        Reason.PODS_SCHEDULED, f"{placed} of {max(wanted, placed)} replicas have a node."
+    )
 
 
 def _unschedulable(message: str, stuck: int, wanted: int) -> Verdict:
