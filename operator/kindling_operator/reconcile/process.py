@@ -74,17 +74,7 @@ class Process:
         self.queue: Queue[Key] = Queue()
         self.cache = Cache(environment)
         self._world = WorldWatch(self.cache, self.queue)
-        self.elector = Elector(
-            lease_kube,
-            fence,
-            namespace=tuning.namespace,
-            name=tuning.lease_name,
-            identity=tuning.identity,
-            timing=tuning.lease,
-            known=self.health.lease_known,
-            led=self._led,
-            beat=self.health.beater("elector"),
-        )
+        self.elector = self._elector(lease_kube, fence)
         self._reconciler = Reconciler(
             kube,
             self.cache,
@@ -95,6 +85,19 @@ class Process:
             now=lambda: datetime.now(UTC),
         )
         self._tasks: list[asyncio.Task[None]] = []
+
+    def _elector(self, lease_kube: Kube, fence: Fence) -> Elector:
+        return Elector(
+            lease_kube,
+            fence,
+            namespace=self._tuning.namespace,
+            name=self._tuning.lease_name,
+            identity=self._tuning.identity,
+            timing=self._tuning.lease,
+            known=self.health.lease_known,
+            led=self._led,
+            beat=self.health.beater("elector"),
+        )
 
     def start(self) -> list[asyncio.Task[None]]:
         """Start the tasks; any of them that ends by itself must end the process."""
