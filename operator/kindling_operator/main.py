@@ -139,10 +139,10 @@ async def _check_access(kube: Kube, settings: Settings) -> int:
     namespaces: Iterable[str] = settings.namespaces or ("",)
     try:
         minor = await kube.server_minor()
-        for watched in WATCHED:
-            for namespace in namespaces:
+        for namespace in namespaces:
+            for watched in WATCHED:
                 await _ask(kube, watched.kind, namespace)
-        await _ask(kube, LEASE, selector=settings.lease_selector)
+            await _ask(kube, LEASE, namespace, selector=settings.lease_selector)
     except NotFoundError as error:
         raise StartError(
             f"the cluster has no {MODELS.kind.plural}.{MODELS.kind.group} ({error}): install the"
