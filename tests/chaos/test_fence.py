@@ -2,14 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-from kubernetes.aio.client.configuration import Configuration
-from kubernetes.aio.config import load_kube_config
 from tests.chaos.conftest import FIRST
 from tests.support import audit
 from tests.support.apiserver import ControlPlane
+from tests.support.clients import configured
 from tests.support.kube import Kube as Admin
 from tests.support.proxy import Proxy, proxied
 
@@ -36,12 +34,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-async def configured(kubeconfig: Path) -> Configuration:
-    found = Configuration()
-    await load_kube_config(str(kubeconfig), client_configuration=found)
-    return found
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def changing(kube: Kube, namespace: str) -> Iterator[None]:
 def overlaps(plane: ControlPlane, *, start: int) -> list[str]:
     """Writes by one operator while the Lease belonged to another, since a mark.
 
-    The Lease belongs to whoever wrote it last; both columns are the API server's own clock.
+    The Lease belongs to whoever wrote it last; all times are the API server's own.
     """
     found = []
     holder = ""
@@ -61,7 +61,7 @@ def overlaps(plane: ControlPlane, *, start: int) -> list[str]:
     for request in sorted(requests, key=_when):
         if request.resource == LEASES and request.writes and request.code < 300:
             holder = request.user
-        elif _succeeded(request) and request.user != holder:
+        elif holder and _succeeded(request) and request.user != holder:
             found.append(f"{request.received} {request.user} {request.verb} {request.uri}")
     return found
 

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from tests.chaos.conftest import FIRST, StartOperator
+from tests.chaos.conftest import FIRST, SECOND, StartOperator
 from tests.chaos.stories import NAME, QUIET_SECONDS, SECONDS, apply, made, ready, settle
 from tests.support import audit, kubelet
 from tests.support.apiserver import ControlPlane
@@ -85,13 +85,16 @@ def test_a_restart_with_nothing_changed_writes_nothing(
 
 
 def test_a_released_lease_lets_the_next_operator_lead_at_once(
-    operator: OperatorProcess, start: StartOperator, kube: Kube
+    start: StartOperator, kube: Kube
 ) -> None:
-    second = start("operator-b", settings={"KINDLING_LEASE_DURATION": "600s"})
+    long = {"KINDLING_LEASE_DURATION": "600s", "KINDLING_RENEW_DEADLINE": "500s"}
+    first = start(settings=long)
+    first.wait_leading(kube)
+    second = start(SECOND)
     until("the second to look on", lambda: second.health()[0] == 200, seconds=SECONDS)
     assert not second.leads(kube)
 
-    assert operator.stop() == 0
+    assert first.stop() == 0
 
     second.wait_leading(kube)
 

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import threading
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Final
 
 from kubernetes import client, config
@@ -58,7 +59,11 @@ def bind(kube: Kube, pod: Object, *, node: str = NODE_NAME) -> None:
         metadata=client.V1ObjectMeta(name=name, namespace=namespace),
         target=client.V1ObjectReference(api_version="v1", kind="Node", name=node),
     )
-    core(kube).create_namespaced_pod_binding(name, namespace, binding, _preload_content=False)
+    try:
+        core(kube).create_namespaced_pod_binding(name, namespace, binding, _preload_content=False)
+    except ApiException as error:
+        if error.status != HTTPStatus.CONFLICT:
+            raise
 
 
 def run(kube: Kube, pod: Object, *, ready: bool, address: str = "10.244.0.2") -> None:

@@ -108,12 +108,18 @@ class Elector:
         """Renew the Lease if we hold it; else look, and take it if it is free."""
         lease = self._lease or await self._look()
         started = self._clock()
-        if lease is None:
-            taken = await self._kube.create(self._first(), LEASE)
-        elif self._free(lease):
-            taken = await self._replace(lease)
-        else:
+        if not self._free(lease):
+            # Whatever we believed: it is another's now.
+            self._fence.close()
             return
+        try:
+            if lease is None:
+                taken = await self._kube.create(self._first(), LEASE)
+            else:
+                taken = await self._kube.replace(self._taken(lease), LEASE)
+        except ConflictError:
+            self._fence.close()
+            raise
         self._lease = taken
         self._see(taken)
         self._fence.extend(started)
@@ -125,15 +131,6 @@ class Elector:
             return None
         self._see(found)
         return found
-
-    async def _replace(self, lease: Body) -> Body:
-        try:
-            body = self._renewed(lease, holder=self._identity, seconds=self._timing.duration)
-            return await self._kube.replace(body, LEASE)
-        except ConflictError:
-            # Somebody else has written it, so we do not hold it, whatever we believed.
-            self._fence.close()
-            raise
 
     def _see(self, lease: Body) -> None:
         """Note a change of the Lease; only from then on can it expire."""
@@ -148,10 +145,16 @@ class Elector:
                 at=self._clock(),
             )
 
-    def _free(self, lease: Body) -> bool:
-        """Whether we may write it: it is ours, given up, or unchanged for its whole duration."""
+    def _free(self, lease: Body | None) -> bool:
+        """Whether we may write it: it is ours, given up, or unchanged for its whole duration.
+
+        A Lease that somebody has deleted still binds those who have seen it: its holder goes on
+        until it notices.
+        """
         sight = self._sight
-        if sight is None or sight.version != str(lease["metadata"]["resourceVersion"]):
+        if sight is None:
+            return lease is None
+        if lease is not None and sight.version != str(lease["metadata"]["resourceVersion"]):
             return False
         if sight.holder in {self._identity, ""}:
             return True
@@ -172,7 +175,10 @@ class Elector:
     def _first(self) -> Body:
         metadata = {"namespace": self._namespace, "name": self._name}
         empty: Body = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata}
-        return self._renewed(empty, holder=self._identity, seconds=self._timing.duration)
+        return self._taken(empty)
+
+    def _taken(self, lease: Body) -> Body:
+        return self._renewed(lease, holder=self._identity, seconds=self._timing.duration)
 
     def _renewed(self, lease: Body, *, holder: str, seconds: float) -> Body:
         """The Lease as it should be; its resourceVersion makes the API server refuse a late one."""
