@@ -117,7 +117,8 @@ class Elector:
                 taken = await self._kube.create(self._first(), LEASE)
             else:
                 taken = await self._kube.replace(self._taken(lease), LEASE)
-        except ConflictError:
+        except (ConflictError, NotFoundError):
+            # Another has written it, or somebody has deleted it: it is not ours any more.
             self._fence.close()
             raise
         self._lease = taken

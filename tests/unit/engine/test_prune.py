@@ -47,17 +47,17 @@ def test_a_deletion_names_the_very_object_that_was_seen() -> None:
 
 
 def test_nothing_goes_before_every_watch_has_delivered() -> None:
-    assert left_over(snapshot(children=OLD, synced=False), KEY, ()) == ()
+    assert left_over(snapshot(children=OLD, synced=False), KEY, WANTED) == ()
 
 
 def test_nothing_goes_while_the_model_is_being_deleted() -> None:
     leaving = model(deletionTimestamp=NOW.isoformat())
 
-    assert left_over(snapshot(leaving, children=OLD), KEY, ()) == ()
+    assert left_over(snapshot(leaving, children=OLD), KEY, WANTED) == ()
 
 
 def test_nothing_goes_of_a_model_that_is_not_there() -> None:
-    assert left_over(replace(snapshot(children=OLD), models={}), KEY, ()) == ()
+    assert left_over(replace(snapshot(children=OLD), models={}), KEY, WANTED) == ()
 
 
 def test_an_object_that_carries_our_labels_and_is_owned_by_another_stays() -> None:
