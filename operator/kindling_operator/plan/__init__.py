@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kindling_operator.model.names import Key
 from kindling_operator.model.parse import Invalid, ParsedModel
-from kindling_operator.model.plan import Decision, RevisionTarget, RolloutState
+from kindling_operator.model.plan import Decision, RevisionTarget, RolloutState, Verdict
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan.better import better_plan
-from kindling_operator.plan.checks import refusal, unknown_model
+from kindling_operator.plan.checks import judge_beside_the_plan, refusal, unknown_model
 from kindling_operator.plan.choice import Choice, accepted, choose
 from kindling_operator.plan.placement import room_for, room_without
 from kindling_operator.plan.revision import new_revision, wanted_hash
@@ -49,6 +51,8 @@ def plan(snapshot: Snapshot, key: Key) -> Decision:
         policy=policy_of(model.spec.rollout),
         now=snapshot.now,
     )
+    if frozen is not None:
+        choice = replace(choice, accepted=_still_accepted(snapshot, model, frozen))
     return _decision(model, step, choice, frozen)
 
 
@@ -60,6 +64,13 @@ def _choice(snapshot: Snapshot, model: ParsedModel, frozen: Standing | None) -> 
         return Choice(unknown_model(model.spec.model.name.value, known))
     room = room_for(snapshot, subject) if frozen is None else room_without(snapshot, subject)
     return choose(subject, snapshot.nodes, room, snapshot.claims)
+
+
+def _still_accepted(snapshot: Snapshot, model: ParsedModel, frozen: Standing) -> Verdict:
+    """The verdict on a spec whose plan is stored: the other fields may have changed since."""
+    subject = subject_of(model, snapshot.environment)
+    refused = judge_beside_the_plan(subject) if subject is not None else None
+    return refused or accepted(frozen.revision.plan)
 
 
 def _fresh(model: ParsedModel, choice: Choice) -> Standing | None:
@@ -81,7 +92,7 @@ def _decision(model: ParsedModel, step: Step, choice: Choice, frozen: Standing |
     better = None
     if frozen is not None and choice.plan is not None and choice.waiting is None:
         better = better_plan(model.key, frozen.revision.plan, choice.plan)
-    verdicts = [choice.accepted if frozen is None else accepted(frozen.revision.plan)]
+    verdicts = [choice.accepted]
     if frozen is None and choice.waiting is not None:
         verdicts.append(change_waits(choice.waiting, model.key, current))
     if step.overdue and step.state is not RolloutState.HELD:

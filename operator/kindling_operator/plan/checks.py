@@ -7,6 +7,7 @@ Each check reads as the fact that it finds. A rule is added as one function and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from kindling_operator.model.api_model import ModelName
 from kindling_operator.model.architecture import Device, Modality
@@ -15,6 +16,7 @@ from kindling_operator.model.plan import Verdict
 from kindling_operator.model.quantities import duration_seconds
 from kindling_operator.plan.architecture import architecture_problem
 from kindling_operator.plan.extra_args import FORBIDDEN, forbidden_argument, option_of, options
+from kindling_operator.plan.revision import beside_the_plan
 from kindling_operator.plan.subject import Subject
 from kindling_operator.plan.unsupported import UNSUPPORTED
 
@@ -187,7 +189,24 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
+BESIDE_THE_PLAN: tuple[Check, ...] = (field_is_not_yet_supported, drain_is_longer_than_a_week)
+"""The checks that look at fields which no plan depends on."""
+
+
 def judge(subject: Subject) -> Verdict | None:
     """The first refusal, or None for a spec that can be planned."""
-    verdicts = (check(subject) for check in CHECKS)
+    return _first(CHECKS, subject)
+
+
+def judge_beside_the_plan(subject: Subject) -> Verdict | None:
+    """The first refusal of what a stored plan does not answer for, or None.
+
+    A plan that is stored was accepted, and stays so when a newer operator would refuse its inputs.
+    """
+    spec = beside_the_plan(subject.spec)
+    return _first(BESIDE_THE_PLAN, replace(subject, model=replace(subject.model, spec=spec)))
+
+
+def _first(checks: Sequence[Check], subject: Subject) -> Verdict | None:
+    verdicts = (check(subject) for check in checks)
     return next((verdict for verdict in verdicts if verdict is not None), None)

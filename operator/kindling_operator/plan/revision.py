@@ -16,6 +16,8 @@ import msgspec
 
 from kindling_operator.model.api import InferenceModelSpec
 from kindling_operator.model.api_cache import Cache, ObjectStore
+from kindling_operator.model.api_model import Model
+from kindling_operator.model.api_serving import Serving
 from kindling_operator.model.names import (
     ANNOTATION_SERVED,
     CONTROLLER_REVISION,
@@ -46,6 +48,18 @@ def inputs_digest(spec: InferenceModelSpec) -> str:
     }
     given = {name: value for name, value in inputs.items() if value not in (None, {})}
     return hashlib.sha256(msgspec.json.encode(given, order="sorted")).hexdigest()
+
+
+def beside_the_plan(spec: InferenceModelSpec) -> InferenceModelSpec:
+    """The spec with those fields alone that `inputs_digest` leaves out."""
+    return msgspec.structs.replace(
+        spec,
+        model=Model(name=spec.model.name),
+        serving=Serving(),
+        placement=None,
+        runtime=None,
+        cache=None,
+    )
 
 
 def revision_hash(inputs: str, replan: str) -> str:

@@ -152,6 +152,13 @@ def _scaling(known: Facts) -> Verdict:
     model = known.snapshot.models[known.key]
     if not isinstance(model, ParsedModel) or not _planned(known):
         return _not_accepted(C.SCALING_ACTIVE)
+    if model.spec.scaling is not None:
+        return Verdict(
+            C.SCALING_ACTIVE,
+            Reason.DISABLED,
+            "spec.scaling is set and this version does not scale, so spec.replicas is kept: see"
+            " the condition Accepted.",
+        )
     return Verdict(
         C.SCALING_ACTIVE, Reason.DISABLED, "spec.scaling is not set, so spec.replicas is kept."
     )

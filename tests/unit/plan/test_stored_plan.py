@@ -1,0 +1,112 @@
+"""A plan that is stored answers for the fields that it depends on, and for no others."""
+
+from typing import Any
+
+import pytest
+from tests.support.builders import Cluster, tiny_spec
+from tests.support.manifests import merged
+from tests.support.spec_fields import REFUSED
+
+from kindling_operator.model.conditions import ConditionType, Reason
+from kindling_operator.model.outcome import Outcome
+from kindling_operator.model.plan import Decision
+from kindling_operator.model.status import InferenceModelStatus
+from kindling_operator.report.status import status
+
+
+def current(decision: Decision) -> str:
+    assert decision.current is not None, decision.verdicts
+    return decision.current.hash
+
+
+def ready() -> tuple[Cluster, str]:
+    """A tiny model that serves."""
+    found = Cluster().apply(tiny_spec())
+    name = current(found.step())
+    found.serve(name).step()
+    return found, name
+
+
+def told(found: Cluster) -> InferenceModelStatus:
+    return status(found.snapshot(), found.decide(), Outcome())
+
+
+def condition(found: Cluster, kind: ConditionType) -> tuple[str, str, str]:
+    (one,) = (each for each in told(found).conditions if each.type == kind)
+    return one.status, one.reason, one.message
+
+
+@pytest.mark.parametrize("patch", REFUSED.values(), ids=REFUSED.keys())
+def test_no_field_is_ignored_on_a_model_that_serves(patch: Any) -> None:
+    found, name = ready()
+
+    decision = found.apply(merged(tiny_spec(), patch)).step()
+
+    assert decision.refused is not None
+    assert current(decision) == name
+    assert found.deployed() == {name}
+
+
+BESIDE = {
+    "scaling": (
+        {"scaling": {"maxReplicas": 3}},
+        "spec.scaling is not supported by this version: remove it and set spec.replicas, by hand"
+        " or with a HorizontalPodAutoscaler.",
+    ),
+    "API keys": (
+        {"endpoint": {"apiKeysSecretRef": {"name": "keys"}}},
+        "spec.endpoint.apiKeysSecretRef is not supported by this version: remove it and admit"
+        " clients with a NetworkPolicy.",
+    ),
+    "the gateway": (
+        {"endpoint": {"gateway": "InferencePool"}},
+        "spec.endpoint.gateway InferencePool is not supported by this version: use Router.",
+    ),
+    "a drain of more than a week": (
+        {"rollout": {"drainDeadline": "169h"}},
+        "spec.rollout.drainDeadline 169h exceeds 168h, the longest that a pod waits: lower it.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("patch", "sentence"), BESIDE.values(), ids=BESIDE.keys())
+def test_a_field_beside_the_plan_is_refused_while_the_plan_serves(
+    patch: Any, sentence: str
+) -> None:
+    found, name = ready()
+
+    found.apply(merged(tiny_spec(), patch)).step()
+
+    assert condition(found, ConditionType.ACCEPTED)[0] == "False"
+    assert condition(found, ConditionType.ACCEPTED)[2] == sentence
+    assert condition(found, ConditionType.READY)[0] == "False"
+    assert condition(found, ConditionType.AVAILABLE)[0] == "True"
+    assert found.deployed() == {name}
+
+
+def test_scaling_that_does_not_happen_is_not_called_unset() -> None:
+    found, _ = ready()
+    found.apply(tiny_spec(scaling={"maxReplicas": 3})).step()
+
+    assert condition(found, ConditionType.SCALING_ACTIVE) == (
+        "False",
+        Reason.DISABLED.value,
+        "spec.scaling is set and this version does not scale, so spec.replicas is kept: see the"
+        " condition Accepted.",
+    )
+
+
+def test_a_stored_plan_outlives_a_refusal_of_its_own_fields(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An upgrade that refuses more says nothing against a plan that runs."""
+    spec = tiny_spec(serving={"extraArgs": ["--seed=7"]})
+    found = Cluster().apply(spec)
+    name = current(found.step())
+    found.serve(name).step()
+    monkeypatch.setattr("kindling_operator.plan.checks.FORBIDDEN", {"--seed": "remove it"})
+
+    decision = found.step()
+
+    assert decision.refused is None
+    assert found.deployed() == {name}
