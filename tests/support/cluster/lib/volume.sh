@@ -1,7 +1,7 @@
 # A folder of this machine as a PersistentVolume of the cluster.
 # shellcheck shell=bash
 
-# command_volume NAME DIR: the copy replaces an earlier one as a whole; a pod that has the earlier one mounted keeps it.
+# command_volume NAME DIR: the copy replaces an earlier one as a whole, unless that is the same: a pod that has it mounted keeps its files.
 command_volume() {
   [ $# = 2 ] || die "volume needs a name and a folder: cluster volume weights ./tiny-model"
   local name=$1 dir=$2 volumes
@@ -13,10 +13,12 @@ command_volume() {
   rm -rf "$volumes/.$name.new"
   cp -rL --reflink=auto --no-preserve=mode,ownership "$dir" "$volumes/.$name.new"
   chmod -R a+rX "$volumes/.$name.new" # the pods' user 65532 is nobody on this machine
-  rm -rf "$volumes/.$name.old"
-  [ ! -e "$volumes/$name" ] || mv "$volumes/$name" "$volumes/.$name.old"
-  mv "$volumes/.$name.new" "$volumes/$name"
-  rm -rf "$volumes/.$name.old"
+  if ! diff -rq "$volumes/.$name.new" "$volumes/$name" >/dev/null 2>&1; then
+    rm -rf "$volumes/.$name.old"
+    [ ! -e "$volumes/$name" ] || mv "$volumes/$name" "$volumes/.$name.old"
+    mv "$volumes/.$name.new" "$volumes/$name"
+  fi
+  rm -rf "$volumes/.$name.old" "$volumes/.$name.new"
   volume_manifest "$name" "$(($(du -sm "$volumes/$name" | cut -f1) + 1))Mi" | (provider_exec kubectl apply -f -) >&2
 }
 
