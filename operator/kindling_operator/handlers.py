@@ -6,10 +6,10 @@ from typing import Any, Final
 import kopf
 
 from kindling_operator.kube.kinds import LEASE
-from kindling_operator.model.names import Kind
 from kindling_operator.observe.cache import Index
 from kindling_operator.observe.watched import WATCHED, Entry, Watched
 from kindling_operator.reconcile.process import Process
+from kindling_operator.settings import resource_parts
 
 IndexFunction = Callable[..., Awaitable[Mapping[str, Entry]]]
 
@@ -27,19 +27,19 @@ def register(process: Process, *, login: Callable[..., Any]) -> kopf.OperatorReg
 
 
 def _watch(registry: kopf.OperatorRegistry, watched: Watched, process: Process) -> None:
-    @kopf.index(*_selector(watched.kind), id=watched.id, registry=registry)
+    @kopf.index(*resource_parts(watched.kind), id=watched.id, registry=registry)
     async def index(body: kopf.Body, **_: Any) -> Mapping[str, Entry]:
         # An empty mapping takes a former entry out of the index; None would keep it.
         entry = watched.entry(body)
         return {} if entry is None else {entry.uid: entry}
 
-    @kopf.on.event(*_selector(watched.kind), id=f"{watched.id}-event", registry=registry)
+    @kopf.on.event(*resource_parts(watched.kind), id=f"{watched.id}-event", registry=registry)
     async def event(body: kopf.Body, **_: Any) -> None:
         process.event(watched, body)
 
 
 def _watch_lease(registry: kopf.OperatorRegistry, process: Process) -> None:
-    @kopf.on.event(*_selector(LEASE), id="lease-event", registry=registry)
+    @kopf.on.event(*resource_parts(LEASE), id="lease-event", registry=registry)
     async def lease(body: kopf.Body, **_: Any) -> None:
         process.lease_event(body)
 
@@ -61,9 +61,3 @@ def _manage(registry: kopf.OperatorRegistry, process: Process, login: Callable[.
             # kopf answers 500 for a permanent error at once; any other is retried for a minute.
             raise kopf.PermanentError(found)
         return "none"
-
-
-def _selector(kind: Kind) -> tuple[str, ...]:
-    """Separate parts: kopf 1.45.2 matches nothing with "v1/pods" in one string."""
-    parts = (kind.group, kind.version, kind.plural)
-    return parts if kind.group else parts[1:]

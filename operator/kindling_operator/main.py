@@ -82,12 +82,14 @@ async def _supervise(process: Process, settings: Settings, minor: int) -> int:
     """Run kopf and our tasks side by side; the first that ends, ends all, in order."""
     stop, asked, ready = asyncio.Event(), asyncio.Event(), asyncio.Event()
     tasks = process.start()
-    watching = asyncio.create_task(_watch(process, settings, minor, stop=stop, ready=ready))
+    watching = asyncio.create_task(
+        _watch(process, settings, minor, stop=stop, ready=ready), name="kopf"
+    )
     # kopf installs its own handlers while it starts; ours must come after.
     signals = asyncio.create_task(_take_signals(asked, ready))
     ended = [*tasks, watching, asyncio.create_task(asked.wait())]
     await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
-    failed = [task for task in (*tasks, watching) if task.done()]
+    failed = [task for task in (*tasks, watching) if _failed(task, asked_to=watching)]
     for task in failed:
         error = None if task.cancelled() else task.exception()
         logger.error("%s has ended: the process ends too", task.get_name(), exc_info=error)
@@ -95,9 +97,15 @@ async def _supervise(process: Process, settings: Settings, minor: int) -> int:
     stop.set()
     signals.cancel()
     await asyncio.wait([watching], timeout=30)
-    clean = asked.is_set() and not failed
-    logger.info("ended", extra={"clean": clean})
-    return EXIT_CLEAN if clean else EXIT_FAILED
+    logger.info("ended", extra={"clean": not failed})
+    return EXIT_FAILED if failed else EXIT_CLEAN
+
+
+def _failed(task: asyncio.Task[None], *, asked_to: asyncio.Task[None]) -> bool:
+    """Whether a task ended although nobody asked; kopf ends by itself on an early signal."""
+    if not task.done():
+        return False
+    return task is not asked_to or task.cancelled() or task.exception() is not None
 
 
 async def _watch(

@@ -8,6 +8,7 @@ from tests.chaos.conftest import FIRST
 from tests.support import audit
 from tests.support.apiserver import ControlPlane
 from tests.support.clients import configured
+from tests.support.clock import Clock
 from tests.support.kube import Kube as Admin
 from tests.support.proxy import Proxy, proxied
 
@@ -24,16 +25,6 @@ from kindling_operator.model.names import CONFIG_MAP, FIELD_MANAGER
 from kindling_operator.model.objects import ObjectRef
 
 pytestmark = pytest.mark.cluster
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

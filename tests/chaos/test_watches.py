@@ -6,10 +6,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from tests.chaos.conftest import FIRST, StartOperator
 from tests.chaos.stories import NAME, SECONDS, URI, apply, made
-from tests.support import audit
+from tests.support import audit, manifests
 from tests.support.apiserver import ControlPlane
 from tests.support.audit import Request
-from tests.support.kube import AWAY, Kube
+from tests.support.kube import AWAY, MODEL, Kube
 from tests.support.manifests import tiny
 from tests.support.operator_process import LEASE_NAME, NAMESPACE, OperatorProcess
 from tests.support.proxy import proxied
@@ -123,3 +123,21 @@ def test_a_child_that_was_deleted_unseen_comes_back(
         assert operator.ended is None
         told = [line["message"] for line in operator.lines()]
         assert "1 services were deleted and no watch said so" in told, "it was seen after all"
+
+
+def test_only_the_chosen_namespaces_are_served(
+    start: StartOperator, kube: Kube, namespace: str
+) -> None:
+    other = f"{namespace}-other"
+    kube.apply(manifests.namespace(other))
+    operator = start(settings={"KINDLING_WATCH_NAMESPACES": namespace})
+    operator.wait_leading(kube)
+
+    apply(kube, other)
+    apply(kube, namespace)
+    made(kube, namespace)
+
+    assert kube.children(NAME, other) == []
+    assert "status" not in kube.have(MODEL, NAME, other)
+    assert operator.health()[0] == 200
+    kube.kubectl("delete", "namespace", other, "--wait=false")

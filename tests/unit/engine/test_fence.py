@@ -1,19 +1,10 @@
 """The fence: when a write may start, and when it must have ended."""
 
 import pytest
+from tests.support.clock import Clock
 
 from kindling_operator.kube.errors import FencedError
 from kindling_operator.kube.fence import Fence, boottime
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -2,18 +2,10 @@
 
 import asyncio
 
+from tests.support.clock import Clock
+
 from kindling_operator.reconcile.queue import Queue
 from kindling_operator.reconcile.schedule import Backoff
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def queue(clock: Clock) -> Queue[str]:

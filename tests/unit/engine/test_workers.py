@@ -5,10 +5,10 @@ import contextlib
 from datetime import UTC, datetime
 
 import pytest
+from tests.support.clock import Clock
 from tests.support.observed import ENVIRONMENT, KEY, model
 
 from kindling_operator.kube.client import Kube
-from kindling_operator.kube.fence import Clock
 from kindling_operator.model.names import Key
 from kindling_operator.model.outcome import Retry
 from kindling_operator.model.plan import Decision
@@ -21,16 +21,6 @@ from kindling_operator.reconcile.schedule import Backoff
 from kindling_operator.reconcile.workers import settle, work
 from kindling_operator.report.events import Recorder
 from kindling_operator.report.metrics import Metrics
-
-
-class Moment:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def queue(clock: Clock) -> Queue[Key]:
@@ -54,7 +44,7 @@ CASES: dict[str, tuple[Result, float | None]] = {
 
 @pytest.mark.parametrize(("result", "again"), CASES.values(), ids=CASES)
 async def test_when_a_key_comes_up_again(result: Result, again: float | None) -> None:
-    clock = Moment()
+    clock = Clock()
     keys = queue(clock)
     settle(keys, KEY, result)
 
@@ -69,7 +59,7 @@ async def test_when_a_key_comes_up_again(result: Result, again: float | None) ->
 
 
 async def test_a_success_ends_the_backoff_and_waiting_does_not() -> None:
-    keys = queue(Moment())
+    keys = queue(Clock())
     failed = Result(Ended.RETRY, retry=Retry("Unavailable", "away"))
     for _ in range(3):
         settle(keys, KEY, failed)
@@ -82,7 +72,7 @@ async def test_a_success_ends_the_backoff_and_waiting_does_not() -> None:
 
 
 async def test_a_refusal_is_looked_at_again_within_half_a_minute() -> None:
-    keys = queue(Moment())
+    keys = queue(Clock())
 
     assert [keys.retry(KEY, at_least=1.0, at_most=30.0) for _ in range(7)] == [
         1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0,
