@@ -38,7 +38,7 @@ class InvalidError(KubeError):
 
 
 class ForbiddenError(KubeError):
-    """401, 403: the operator lacks a right, or a quota or admission policy says no."""
+    """403: the operator lacks a right, or a quota or admission policy says no."""
 
     reason = "Forbidden"
 
@@ -54,7 +54,11 @@ class TooManyRequestsError(KubeError):
 
 
 class UnavailableError(KubeError):
-    """5xx, no connection, no answer in time: whether a write took effect is unknown."""
+    """5xx, no connection, no answer in time: whether a write took effect is unknown.
+
+    401 too: the operator's token is being replaced, or who reviews tokens is away, and no user can
+    do anything about it.
+    """
 
     reason = "Unavailable"
 
@@ -67,7 +71,7 @@ class FencedError(KubeError):
 
 _BY_STATUS: Final[dict[int, type[KubeError]]] = {
     400: InvalidError,
-    401: ForbiddenError,
+    401: UnavailableError,
     403: ForbiddenError,
     404: NotFoundError,
     409: ConflictError,

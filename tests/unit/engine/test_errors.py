@@ -32,7 +32,7 @@ def answer(status: int, message: str = "no", **headers: str) -> DynamicApiError:
     ("status", "kind"),
     [
         (400, InvalidError),
-        (401, ForbiddenError),
+        (401, UnavailableError),
         (403, ForbiddenError),
         (404, NotFoundError),
         (409, ConflictError),
