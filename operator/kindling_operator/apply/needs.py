@@ -15,6 +15,10 @@ _ABSENT: Final = object()
 _ZERO: Final[tuple[object, ...]] = (None, False, 0, "", {}, [], ())
 """Values that the API server drops from an object when a field is declared `omitempty`."""
 
+_ATOMIC: Final = frozenset({"selector", "matchLabels", "nodeSelector"})
+"""Maps that server-side apply replaces whole (x-kubernetes-map-type: atomic): one key more selects
+other pods or nodes, so these must be equal."""
+
 
 def stamped(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest with a digest of itself as annotation.
@@ -34,19 +38,22 @@ def needs_apply(desired: Mapping[str, Any], observed: ChildView | None) -> bool:
 
 
 def contains(observed: object, desired: object) -> bool:
-    """Whether everything in `desired` stands in `observed`; what others added does not matter."""
+    """Whether everything in `desired` stands in `observed`; what others added does not matter,
+    but in a selector."""
     if isinstance(desired, Mapping):
         if not isinstance(observed, Mapping):
             return not desired and observed in (None, _ABSENT)
-        return all(_field(observed.get(key, _ABSENT), value) for key, value in desired.items())
+        return all(_field(key, observed.get(key, _ABSENT), value) for key, value in desired.items())
     if isinstance(desired, (list, tuple)):
         return isinstance(observed, (list, tuple)) and _list_contains(observed, desired)
     return bool(observed == desired) and isinstance(observed, bool) == isinstance(desired, bool)
 
 
-def _field(observed: object, desired: object) -> bool:
+def _field(key: str, observed: object, desired: object) -> bool:
     if observed is _ABSENT:
         return any(desired is zero or desired == zero for zero in _ZERO)
+    if key in _ATOMIC and isinstance(observed, Mapping):
+        return observed == desired
     return contains(observed, desired)
 
 

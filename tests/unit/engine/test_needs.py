@@ -42,6 +42,23 @@ CASES: dict[str, tuple[Any, Any, bool]] = {
         [{"name": "engine", "image": "i"}],
         False,
     ),
+    "a key that others added to a selector": (
+        {"selector": {"a": "1", "b": "2"}},
+        {"selector": {"a": "1"}},
+        False,
+    ),
+    "a key that others added to the labels that are matched": (
+        {"selector": {"matchLabels": {"a": "1", "b": "2"}}},
+        {"selector": {"matchLabels": {"a": "1"}}},
+        False,
+    ),
+    "a key that others added to a node selector": (
+        {"nodeSelector": {"a": "1", "b": "2"}},
+        {"nodeSelector": {"a": "1"}},
+        False,
+    ),
+    "an equal selector": ({"selector": {"a": "1"}}, {"selector": {"a": "1"}}, True),
+    "an empty selector that the server dropped": ({}, {"nodeSelector": {}}, True),
     "items without names, with defaults added": (
         [{"port": 80, "protocol": "TCP"}],
         [{"port": 80}],
