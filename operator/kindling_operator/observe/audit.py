@@ -5,7 +5,7 @@ learns what was deleted in the gap, and a stream that breaks during its initial 
 the version of whatever object came last. So every kind is listed now and then, metadata only.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from kindling_operator.kube.client import Kube
@@ -90,14 +90,19 @@ class Auditor:
         self._grace = grace
         self._suspects: dict[str, Mapping[str, Suspect]] = {}
 
-    async def look(self, watched: Watched, *, now: float) -> tuple[Findings, frozenset[Key]]:
-        """The findings for one kind and the models that they concern; raises KubeError."""
+    async def look(
+        self, watched: Watched, *, now: float, beat: Callable[[], None]
+    ) -> tuple[Findings, frozenset[Key]]:
+        """The findings for one kind and the models that they concern; raises KubeError.
+
+        `beat` is called for every object: a long list shows that the audit is alive.
+        """
         versions = watched == MODELS
         indexed = {
             entry.uid: Seen(entry.resource_version if versions else "", entry.key)
             for entry in self._cache.entries(watched)
         }
-        listed = await self._list(watched, versions=versions)
+        listed = await self._list(watched, versions=versions, beat=beat)
         findings = judge(
             indexed,
             listed,
@@ -113,7 +118,9 @@ class Auditor:
         )
         return findings, frozenset(key for key in concerned if key is not None)
 
-    async def _list(self, watched: Watched, *, versions: bool) -> dict[str, Seen]:
+    async def _list(
+        self, watched: Watched, *, versions: bool, beat: Callable[[], None]
+    ) -> dict[str, Seen]:
         everywhere = watched.kind in CLUSTER_SCOPED or not self._namespaces
         found: dict[str, Seen] = {}
         for namespace in ("",) if everywhere else self._namespaces:
@@ -123,6 +130,7 @@ class Auditor:
                 selector=watched.selector,
                 metadata_only=True,
             ):
+                beat()
                 metadata = body["metadata"]
                 version = str(metadata["resourceVersion"]) if versions else ""
                 found[str(metadata["uid"])] = Seen(version, watched.key(body))

@@ -12,6 +12,10 @@ one that waits that long for every answer is not alive either."""
 WATCH_SECONDS: Final = 60.0
 """Longest time after which the watch must have shown a change of the Lease that we know of."""
 
+SYNC_SECONDS: Final = 900.0
+"""Longest time to the end of the first lists. A page of 500 objects takes well under a second, so a
+cluster of 100,000 pods is listed and indexed in minutes."""
+
 
 class Health:
     """Heartbeats and evidence. `problem` is the one question that the liveness probe asks."""
@@ -21,7 +25,8 @@ class Health:
         self._beats: dict[str, float] = {}
         self._lease_version = ""
         self._owed_since: float | None = None
-        self._known_at = clock()
+        self._begun = self._known_at = clock()
+        self._synced = False
         self._stale: dict[str, str] = {}
 
     def beat(self, task: str) -> None:
@@ -33,10 +38,14 @@ class Health:
         self.beat(task)
         return lambda: self.beat(task)
 
+    def synced(self) -> None:
+        """All kinds have been listed; only from now on does the watch owe us anything."""
+        self._synced = True
+
     def lease_known(self, version: str) -> None:
         """A request of our own has just shown the Lease at this resource version."""
         self._known_at = self._clock()
-        if at_least(self._lease_version, version):
+        if not self._synced or at_least(self._lease_version, version):
             self._owed_since = None
         elif self._owed_since is None:
             self._owed_since = self._known_at
@@ -70,6 +79,11 @@ class Health:
                 f" of at most {WATCH_SECONDS:.0f} s"
             )
         now = self._clock()
+        if not self._synced and now - self._begun > SYNC_SECONDS:
+            return (
+                f"the watches have not delivered every object within {now - self._begun:.0f} s of"
+                f" at most {SYNC_SECONDS:.0f} s"
+            )
         late = {task: now - at for task, at in self._beats.items() if now - at > TASK_SECONDS}
         if late:
             task, silence = max(late.items(), key=lambda item: item[1])

@@ -139,6 +139,7 @@ class Process:
         """The watch delivered an object, and the index has it; or it is gone."""
         self._metrics.last_event.labels(watched.id).set(time.time())
         self.cache.touch(watched)
+        self.health.synced()
         for key in watched.wakes(body):
             self.queue.add(key)
         if watched.id in _CONCERN_ALL:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from kindling_operator.kube.errors import KubeError
+from kindling_operator.kube.errors import KubeError, UnavailableError
 from kindling_operator.kube.fence import Clock, boottime
 from kindling_operator.model.names import Key
 from kindling_operator.model.objects import ClaimView
@@ -77,18 +77,27 @@ async def audit(
     resync: float,
     clock: Clock = boottime,
 ) -> None:
-    """Compare indexes and API server, and enqueue every model now and then, until cancelled."""
+    """Compare indexes and API server, and enqueue every model now and then, until cancelled.
+
+    Before the watches have delivered everything there is nothing to compare. The first request
+    without an answer ends a round: an API server that is away answers for no other kind either.
+    """
     beat = health.beater("audit")
     rounds, resynced = 0, clock()
     while True:
         await asyncio.sleep(interval)
         beat()
+        if not cache.synced:
+            continue
         rounds += 1
         for watched in WATCHED if rounds % FULL_AUDIT_ROUNDS == 0 else (MODELS,):
+            beat()
             try:
-                findings, concerned = await auditor.look(watched, now=clock())
+                findings, concerned = await auditor.look(watched, now=clock(), beat=beat)
             except KubeError as error:
                 logger.warning("the index of %s was not audited: %s", watched.id, error)
+                if isinstance(error, UnavailableError):
+                    break
                 continue
             cache.forget(findings.gone)
             for key in concerned:

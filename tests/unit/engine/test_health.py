@@ -1,18 +1,9 @@
 """When the liveness probe fails, and with which sentence."""
 
 import pytest
+from tests.support.clock import Clock
 
 from kindling_operator.reconcile.health import Health
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -22,10 +13,37 @@ def clock() -> Clock:
 
 @pytest.fixture
 def health(clock: Clock) -> Health:
-    return Health(clock=clock)
+    """Of a process whose watches have delivered everything."""
+    made = Health(clock=clock)
+    made.synced()
+    return made
 
 
 def test_a_fresh_process_is_alive(health: Health) -> None:
+    assert health.problem() == ""
+
+
+def test_the_watch_owes_nothing_before_the_first_lists_are_done(clock: Clock) -> None:
+    health = Health(clock=clock)
+    for version in range(11, 111):
+        clock.now += 2
+        health.lease_known(str(version))
+
+    assert (health.watch_lag, health.problem()) == (0, "")
+    health.synced()
+    assert health.problem() == ""
+
+
+def test_the_first_lists_have_a_deadline(clock: Clock) -> None:
+    health = Health(clock=clock)
+    clock.now += 899
+    assert health.problem() == ""
+    clock.now += 2
+
+    assert health.problem() == (
+        "the watches have not delivered every object within 901 s of at most 900 s"
+    )
+    health.synced()
     assert health.problem() == ""
 
 
