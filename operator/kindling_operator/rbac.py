@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kindling_operator.kube.kinds import EVENT, LEASE, MODEL
-from kindling_operator.model.names import CHILD_KINDS, SERVICE, Kind
+from kindling_operator.model.names import CHILD_KINDS, PRUNED_KINDS, Kind
 from kindling_operator.observe.watched import WATCHED
 
 _READ: Final = ("list", "watch")
@@ -49,7 +49,7 @@ _EVENTS: Final = Rule(EVENT.group, EVENT.plural, ("create",))
 def _verbs(kind: Kind) -> tuple[str, ...]:
     if kind not in CHILD_KINDS:
         return _READ
-    deletes = () if kind == SERVICE else ("delete",)
+    deletes = ("delete",) if kind in PRUNED_KINDS else ()
     return tuple(sorted((*_READ, *_WRITE, *deletes)))
 
 

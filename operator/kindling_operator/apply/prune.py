@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from kindling_operator.model.names import CHILD_KINDS, DEPLOYMENT, Key, Kind
+from kindling_operator.model.names import DEPLOYMENT, PRUNED_KINDS, Key, Kind
 from kindling_operator.model.objects import ObjectRef
 from kindling_operator.model.snapshot import Snapshot
 
@@ -12,10 +12,11 @@ def left_over(
 ) -> tuple[ObjectRef, ...]:
     """Children of this very InferenceModel that are not wanted, in reverse order of apply.
 
-    None while the watches have not delivered everything, and none of an object that is being
-    deleted: its children go by their owner references. Where nothing at all is wanted, leftovers
-    of an unfinished creation go, but never a Deployment: a decision that wants nothing knows of
-    nothing that runs, so something is wrong, and a running model is worth more than tidiness.
+    A Service is none of them (PRUNED_KINDS). Nothing goes while the watches have not delivered
+    everything, nor when the model is being deleted: its children go by their owner references.
+    Where nothing at all is wanted, leftovers of an unfinished creation go, but never a Deployment:
+    a decision that wants nothing knows of nothing that runs, so something is wrong, and a running
+    model is worth more than tidiness.
     """
     model = snapshot.models.get(key)
     if not snapshot.synced or model is None or model.metadata.deletion is not None:
@@ -23,7 +24,7 @@ def left_over(
     if not model.metadata.uid:
         return ()
     keep = set(wanted)
-    order = {kind: place for place, kind in enumerate(CHILD_KINDS)}
+    order = {kind: place for place, kind in enumerate(PRUNED_KINDS)}
     leave = [
         child.ref
         for child in snapshot.children.get(key, ())

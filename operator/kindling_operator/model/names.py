@@ -43,6 +43,9 @@ LABEL_GPU_MINOR = "nvidia.com/gpu.compute.minor"
 MAX_NAME_LENGTH = 50
 REVISION_DIGITS = 10
 
+# Which Service an EndpointSlice belongs to (discovery.k8s.io/v1).
+LABEL_SERVICE_NAME = "kubernetes.io/service-name"
+
 ENGINE_CONTAINER = "engine"
 
 
@@ -79,7 +82,7 @@ CONTROLLER_REVISION = Kind("apps/v1", "ControllerRevision", "controllerrevisions
 SERVICE = Kind("v1", "Service", "services")
 DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
 
-# Every kind that render may produce, in the order of apply; prune looks at nothing else.
+# Every kind that render may produce, in the order of apply.
 CHILD_KINDS: tuple[Kind, ...] = (
     SERVICE_ACCOUNT,
     CONTROLLER_REVISION,
@@ -87,6 +90,9 @@ CHILD_KINDS: tuple[Kind, ...] = (
     SERVICE,
     DEPLOYMENT,
 )
+
+# What prune looks at. A Service goes with its owner only: no decision can take an endpoint away.
+PRUNED_KINDS: tuple[Kind, ...] = tuple(kind for kind in CHILD_KINDS if kind != SERVICE)
 
 
 def revision_object_name(model: str, revision: str) -> str:

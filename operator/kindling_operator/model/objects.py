@@ -62,7 +62,8 @@ class NodeView:
 class PodView:
     """A pod that requests a GPU or serves one of our models.
 
-    `waiting_*` is the engine container's waiting state, `ended_*` its last termination;
+    `waiting_*` is the engine container's waiting state, `started` when it began to run, None while
+    it does not; `ended_*` is its last termination, which stays after it was started again;
     `unschedulable` is the scheduler's message while PodScheduled is False, else "".
     """
 
@@ -85,6 +86,7 @@ class PodView:
     ended_message: str = ""
     restarts: int = 0
     image: str = ""
+    started: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

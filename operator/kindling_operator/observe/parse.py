@@ -1,6 +1,7 @@
 """Bodies as the watches deliver them, into views. Nothing here raises, whatever a body holds."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -109,6 +110,7 @@ def pod(body: Body) -> PodView | None:
         ended_message=text(ended, "message").strip(),
         restarts=number(engine, "restartCount"),
         image=text(engine, "image"),
+        started=_running_since(engine),
     )
 
 
@@ -123,12 +125,14 @@ def claim(body: Body) -> ClaimView:
 
 
 def endpoints(body: Body) -> EndpointsView | None:
-    """The ready pods of one EndpointSlice of a model's Service; None if it belongs to no model.
+    """The ready pods of one EndpointSlice of a model's own Service; None for any other slice.
+
+    Its labels are a copy of the Service's, and another Service may carry ours.
 
     A missing `ready` means ready (EndpointConditions of discovery.k8s.io/v1).
     """
     model = model_key(body)
-    if model is None:
+    if model is None or not _is_of_service(body, model.name):
         return None
     ready = {
         text(each, "targetRef", "name")
@@ -137,6 +141,14 @@ def endpoints(body: Body) -> EndpointsView | None:
         and text(each, "targetRef", "kind") == "Pod"
     }
     return EndpointsView(model, text(body, "metadata", "name"), tuple(sorted(ready - {""})))
+
+
+def _is_of_service(body: Body, name: str) -> bool:
+    owner = controller_of(body)
+    return text(body, "metadata", "labels", names.LABEL_SERVICE_NAME) == name and (
+        text(owner, "kind"),
+        text(owner, "name"),
+    ) == (names.SERVICE.kind, name)
 
 
 def child(body: Body, kind: Kind) -> ChildView:
@@ -220,6 +232,12 @@ def _last_end(engine: Mapping[str, Any]) -> Mapping[str, Any]:
     """How the container ended last: just now, or before its restart."""
     now = mapping(engine, "state", "terminated")
     return now or mapping(engine, "lastState", "terminated")
+
+
+def _running_since(engine: Mapping[str, Any]) -> datetime | None:
+    """When the container began to run; None while it waits or has ended."""
+    running = mapping(engine, "state", "running")
+    return moment(running, "startedAt") if running else None
 
 
 def _gpus_of(body: Body) -> int:

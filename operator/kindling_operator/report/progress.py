@@ -115,12 +115,20 @@ def _what_it_waits_for(mine: Sequence[PodView], replicas: Replicas, current: Rev
     ):
         pods = [pod for pod in replicas.of(state) if pod in mine]
         if pods:
-            return words.format(pods[0].name, _deadline(pods[0], current))
+            return words.format(_called(pods[0], state), _deadline(pods[0], current))
     return "their pods are about to be created"
 
 
+def _called(pod: PodView, state: PodState) -> str:
+    """The pod's name; one that loads again tells how often it was started."""
+    if state is PodState.LOADING and pod.restarts:
+        return f"{pod.name} (restarts: {pod.restarts})"
+    return pod.name
+
+
 def _deadline(pod: PodView, current: Revision) -> str:
-    end: datetime = pod.created + timedelta(seconds=current.plan.startup_seconds)
+    # The runtime counts from its own start, and a container that was started again counts anew.
+    end: datetime = (pod.started or pod.created) + timedelta(seconds=current.plan.startup_seconds)
     return end.strftime("%H:%M UTC")
 
 

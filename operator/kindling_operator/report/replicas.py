@@ -48,7 +48,7 @@ class PodState(StrEnum):
     NOT_STARTED = "NotStarted"
     """The container cannot be made, such as for a missing Secret."""
     FAILED = "Failed"
-    """The engine container has ended; the kubelet starts it again."""
+    """The engine container has ended and does not run; the kubelet starts it again."""
     LOADING = "Loading"
     """The engine runs and has not generated a token yet."""
     CREATING = "Creating"
@@ -64,7 +64,7 @@ _CHECKS: Final[tuple[tuple[PodState, Callable[[PodView], bool]], ...]] = (
     (PodState.PENDING, lambda pod: not pod.node),
     (PodState.IMAGE, lambda pod: pod.waiting_reason in _IMAGE),
     (PodState.NOT_STARTED, lambda pod: pod.waiting_reason in _NOT_STARTED),
-    (PodState.FAILED, lambda pod: pod.ended_exit_code is not None),
+    (PodState.FAILED, lambda pod: pod.ended_exit_code is not None and pod.started is None),
     (PodState.LOADING, lambda pod: pod.phase == "Running"),
 )
 

@@ -52,6 +52,12 @@ def labelled(model: str = "flint") -> dict[str, Any]:
     return {"labels": {names.LABEL_MANAGED_BY: names.MANAGED_BY, names.LABEL_MODEL: model}}
 
 
+def slice_of_flint() -> dict[str, Any]:
+    owner = {"apiVersion": "v1", "kind": "Service", "name": "flint", "controller": True}
+    labels = {**labelled()["labels"], names.LABEL_SERVICE_NAME: "flint"}
+    return {"labels": labels, "ownerReferences": [owner]}
+
+
 def test_nothing_is_synced_before_the_first_event() -> None:
     cache, _ = attached()
     assert not cache.snapshot(now=NOW).synced
@@ -73,7 +79,7 @@ def test_objects_appear_where_decisions_look_for_them() -> None:
         ENDPOINTS,
         "7",
         "flint-slice",
-        metadata=labelled(),
+        metadata=slice_of_flint(),
         endpoints=[{"targetRef": {"kind": "Pod", "name": "flint-x"}}],
     )
     found = cache.snapshot(now=NOW)
@@ -107,7 +113,7 @@ def test_endpoints_of_several_slices_are_one_set() -> None:
     cache, indices = attached()
     for uid, pod in (("1", "b"), ("2", "a"), ("3", "b")):
         endpoints = [{"targetRef": {"kind": "Pod", "name": pod}}]
-        indices.put(ENDPOINTS, uid, f"slice-{uid}", metadata=labelled(), endpoints=endpoints)
+        indices.put(ENDPOINTS, uid, f"slice-{uid}", metadata=slice_of_flint(), endpoints=endpoints)
 
     assert cache.snapshot(now=NOW).endpoints == {KEY: ("a", "b")}
 

@@ -131,10 +131,55 @@ def test_why_the_engine_waits_and_how_it_ended_are_read_from_its_container() -> 
     assert not view.ready
 
 
+def test_a_container_that_was_started_again_runs_and_keeps_its_last_end() -> None:
+    view = parse.pod(
+        pod_body(
+            labels=LABELS,
+            containerStatuses=[
+                {
+                    "name": "engine",
+                    "restartCount": 1,
+                    "state": {"running": {"startedAt": "2026-11-30T10:00:00Z"}},
+                    "lastState": {"terminated": {"exitCode": 70, "reason": "Error"}},
+                }
+            ],
+        )
+    )
+
+    assert view is not None
+    assert (view.started, view.ended_exit_code) == (NOW, 70)
+
+
+def slice_metadata(service: str = "flint", *, owner: str = "flint") -> dict[str, Any]:
+    return metadata(
+        "flint-x",
+        labels={**LABELS, names.LABEL_SERVICE_NAME: service},
+        ownerReferences=[
+            {"apiVersion": "v1", "kind": "Service", "name": owner, "uid": "s", "controller": True}
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        slice_metadata("other", owner="other"),
+        slice_metadata(owner="other"),
+        metadata("flint-x", labels=LABELS),
+        metadata("flint-x", labels={**LABELS, names.LABEL_SERVICE_NAME: "flint"}),
+    ],
+)
+def test_a_slice_of_another_service_shows_no_endpoint(foreign: dict[str, Any]) -> None:
+    pods = [{"targetRef": {"kind": "Pod", "name": "a"}}]
+
+    assert parse.endpoints({"metadata": foreign, "endpoints": pods}) is None
+    assert parse.endpoints({"metadata": slice_metadata(), "endpoints": pods}) is not None
+
+
 def test_ready_endpoints_are_pods_that_are_not_said_to_be_unready() -> None:
     view = parse.endpoints(
         {
-            "metadata": metadata("flint-x", labels=LABELS),
+            "metadata": slice_metadata(),
             "endpoints": [
                 {"conditions": {"ready": True}, "targetRef": {"kind": "Pod", "name": "b"}},
                 {"targetRef": {"kind": "Pod", "name": "a"}},

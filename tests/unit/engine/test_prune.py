@@ -86,7 +86,11 @@ def test_a_decision_that_wants_nothing_takes_no_running_model_away() -> None:
 
 
 def test_what_an_unfinished_creation_has_left_goes_when_nothing_is_wanted() -> None:
-    begun = (child(SERVICE_ACCOUNT, "flint"), child(CONTROLLER_REVISION, "flint-new"))
+    begun = (
+        child(SERVICE_ACCOUNT, "flint"),
+        child(CONTROLLER_REVISION, "flint-new"),
+        child(SERVICE, "flint"),
+    )
 
     assert names(left_over(snapshot(children=begun), KEY, ())) == [
         "ControllerRevision/flint-new",

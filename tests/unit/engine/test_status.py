@@ -118,6 +118,20 @@ CASES: dict[str, tuple[Snapshot, Decision, dict[str, str]]] = {
             "Ready": "False/Loading",
         },
     ),
+    "the engine loads again after it has failed": (
+        snapshot(pods=[pod("a", ended_exit_code=70, restarts=1, started=NOW)]),
+        ONE,
+        {
+            "Progressing": "True/Loading",
+            "Available": "False/NoReadyReplica",
+            "Ready": "False/Loading",
+        },
+    ),
+    "the engine has failed and is not started again yet": (
+        snapshot(pods=[pod("a", ended_exit_code=70, waiting_reason="CrashLoopBackOff")]),
+        ONE,
+        {"Available": "False/EngineFailed", "Ready": "False/EngineFailed"},
+    ),
     "a token was generated, and the Service does not know yet": (
         snapshot(pods=[pod("a", ready=True)], children=[deployment()]),
         ONE,
@@ -274,6 +288,15 @@ def test_why_an_engine_does_not_serve(end: dict[str, Any], reason: str, words: s
     assert short(found["Available"]) == f"False/{reason}"
     assert words in found["Available"].message
     assert found["Ready"].message == found["Available"].message
+
+
+def test_the_time_to_generate_a_token_runs_from_the_start_of_the_container() -> None:
+    again = pod("a", restarts=2, started=NOW.replace(hour=12))
+    told_first = told(snapshot(pods=[pod("a", started=NOW)]), ONE)["Progressing"].message
+    told_again = told(snapshot(pods=[again]), ONE)["Progressing"].message
+
+    assert "pod a starts the engine and has until 10:30 UTC" in told_first
+    assert "pod a (restarts: 2) starts the engine and has until 12:30 UTC" in told_again
 
 
 def test_a_taken_name_leaves_nothing_to_speak_of() -> None:
