@@ -6,8 +6,14 @@ from tests.support.kube import Object
 from tests.support.refusals import TINY, Refusal, custom, flint, store
 
 _OBJECT_NAME: Final = "name an object of this namespace: lower-case letters, digits, '-' and '.'"
-_DURATION: Final = "write a duration in hours, minutes and seconds, such as 1h30m or 45s"
-_POSITIVE: Final = "write an amount greater than zero with its unit, such as 80Gi"
+_DURATION: Final = (
+    "write a duration in hours, minutes and seconds, such as 1h30m or 45s, of at most 8760h"
+)
+_POSITIVE: Final = "write an amount greater than zero with its unit, such as 80Gi, of at most 4Pi"
+_POSITIVE_OR_ZERO: Final = "write an amount with its unit, such as 200Gi, of at most 4Pi, or 0"
+_ARGUMENT: Final = (
+    "write each vLLM argument as one item, --name or --name=value, without control characters"
+)
 _LABEL_VALUE: Final = "write a label value: letters, digits, '-', '_' and '.'"
 _SERVED_NAME: Final = "use letters, digits and -._/: only, and start with a letter or digit"
 _WEIGHTS: Final = (
@@ -36,6 +42,12 @@ MODEL: Final = {
         "spec.model.weights.uri",
         _WEIGHTS,
         "http://host/flint",
+    ),
+    "weights with a control character in their path": Refusal(
+        flint(model={"weights": {"uri": "pvc://weights/a\fb"}}),
+        "spec.model.weights.uri",
+        _WEIGHTS,
+        "pvc://weights/a\fb",
     ),
     "weights outside the image": Refusal(
         flint(model={"weights": {"uri": "file:///models/../etc"}}),
@@ -162,8 +174,14 @@ SERVING: Final = {
     "an argument and its value as two items": Refusal(
         flint(serving={"extraArgs": ["--seed", "7"]}),
         "spec.serving.extraArgs[1]",
-        "write each vLLM argument as one item, --name or --name=value",
+        _ARGUMENT,
         "7",
+    ),
+    "an argument with a control character": Refusal(
+        flint(serving={"extraArgs": ["--seed=7\f"]}),
+        "spec.serving.extraArgs[0]",
+        _ARGUMENT,
+        "--seed=7\f",
     ),
     "an adapter from nowhere": Refusal(
         flint(serving={"adapters": [{"name": "support", "uri": "support"}]}),
@@ -188,6 +206,18 @@ SERVING: Final = {
         _DURATION,
         "soon",
     ),
+    "a deadline of more than a year": Refusal(
+        flint(rollout={"progressDeadline": "8760h1ms"}),
+        "spec.rollout.progressDeadline",
+        _DURATION,
+        "8760h1ms",
+    ),
+    "a deadline that no clock can count": Refusal(
+        flint(rollout={"drainDeadline": "99999999h"}),
+        "spec.rollout.drainDeadline",
+        _DURATION,
+        "99999999h",
+    ),
 }
 
 PLACEMENT: Final = {
@@ -205,6 +235,24 @@ PLACEMENT: Final = {
         "spec.runtime.resources.cpu",
         _POSITIVE,
         "0.00m",
+    ),
+    "memory beyond all machines": Refusal(
+        flint(runtime={"resources": {"memory": "999999E"}}),
+        "spec.runtime.resources.memory",
+        _POSITIVE,
+        "999999E",
+    ),
+    "memory beyond all machines, as a number": Refusal(
+        flint(runtime={"resources": {"memory": 2**52 + 1}}),
+        "spec.runtime.resources.memory",
+        _POSITIVE,
+        2**52 + 1,
+    ),
+    "a host tier beyond all machines": Refusal(
+        flint(cache={"hostMemory": "4097Ti"}),
+        "spec.cache.hostMemory",
+        _POSITIVE_OR_ZERO,
+        "4097Ti",
     ),
     "a product with a blank": Refusal(
         flint(placement={"gpu": {"products": ["NVIDIA H200"]}}),
@@ -250,7 +298,7 @@ CACHE: Final = {
     "negative host memory": Refusal(
         flint(cache={"hostMemory": -1}),
         "spec.cache.hostMemory",
-        "write an amount with its unit, such as 200Gi, or 0",
+        _POSITIVE_OR_ZERO,
         -1,
     ),
     "two identities": Refusal(

@@ -1,7 +1,7 @@
 """``spec.model``: which model, which weights."""
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 from msgspec import Meta
 
@@ -39,12 +39,15 @@ class CheckpointChoice(StrEnum):
         return None if self is CheckpointChoice.AUTO else CheckpointName(self.value)
 
 
+_PATH: Final = r"[^\x00-\x20\x7f]*"
+"""Neither blanks nor control characters: the path becomes an argument of a process."""
+
 WeightsUri = Annotated[
     str,
     text(
         512,
         matches(
-            "^(hf|s3|gs|az|pvc)://[A-Za-z0-9][^ ]*$|^file:///[^ ]*$",
+            rf"^(hf|s3|gs|az|pvc)://[A-Za-z0-9]{_PATH}$|^file:///{_PATH}$",
             "start with hf://, s3://, gs://, az:// or pvc://, or with file:/// and a path"
             " inside the image",
         ),

@@ -62,8 +62,9 @@ ExtraArgument = Annotated[
     text(
         1024,
         matches(
-            "^--[a-z0-9][a-zA-Z0-9._-]*(=(?s:.*))?$",
-            "write each vLLM argument as one item, --name or --name=value",
+            r"^--[a-z0-9][a-zA-Z0-9._-]*(=[^\x00-\x08\x0b-\x1f\x7f]*)?$",
+            "write each vLLM argument as one item, --name or --name=value, without control"
+            " characters",
         ),
     ),
 ]

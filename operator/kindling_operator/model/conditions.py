@@ -3,6 +3,7 @@
 What each reason means, with an example and what to do, is the table in `conditions_table`.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -178,9 +179,16 @@ class Condition(Struct, frozen=True, kw_only=True, rename="camel"):
     ]
 
 
+_UNSHOWN: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
+"""Colours of a terminal, and control characters that are no white space (C0, DEL, C1)."""
+
+
 def fit_message(message: str) -> str:
-    """The message within MESSAGE_BYTES, on one line, cut after a whole word where it is longer."""
-    line = " ".join(message.split())
+    """The message within MESSAGE_BYTES, on one line, cut after a whole word where it is longer.
+
+    Pods and other controllers write parts of it, and terminals print it: nothing in it steers one.
+    """
+    line = " ".join(_UNSHOWN.sub("", message).split())
     if len(line.encode()) <= MESSAGE_BYTES:
         return line
     room = MESSAGE_BYTES - len(" …".encode())

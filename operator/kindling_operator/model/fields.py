@@ -80,17 +80,6 @@ def matches(pattern: str, message: str) -> Rule:
     )
 
 
-def _reads(parse: Callable[[Any], Any]) -> Callable[[Any], bool]:
-    def holds(value: Any) -> bool:
-        try:
-            parse(value)
-        except ValueError:
-            return False
-        return True
-
-    return holds
-
-
 BY_NAME: Final = Meta(
     extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 )
@@ -138,16 +127,28 @@ Duration = Annotated[
     text(
         32,
         Rule(
-            cel=f"self.matches(r'{quantities.DURATION_PATTERN}')",
-            message="write a duration in hours, minutes and seconds, such as 1h30m or 45s",
-            holds=_reads(quantities.duration_seconds),
+            cel=f"self.matches(r'{quantities.DURATION_PATTERN}')"
+            f" && duration(self) <= duration('{quantities.MAX_DURATION}')",
+            message="write a duration in hours, minutes and seconds, such as 1h30m or 45s, of at"
+            f" most {quantities.MAX_DURATION}",
+            holds=quantities.is_duration,
         ),
     ),
 ]
 
 
-def _positive(quantity: int | str) -> bool:
-    return _reads(quantities.quantity_value)(quantity) and quantities.quantity_value(quantity) > 0
+def _amount(*, least: int, pattern: str, message: str) -> Meta:
+    """The rule of a quantity, which is an integer or a string."""
+    return judged(
+        Rule(
+            cel=f"type(self) == int ? self >= {least}"
+            f" && self <= {quantities.quantity_bytes(quantities.MAX_QUANTITY)}"
+            f" : self.size() <= 32 && self.matches(r'{pattern}')"
+            f" && quantity(self).compareTo(quantity('{quantities.MAX_QUANTITY}')) <= 0",
+            message=message,
+            holds=lambda value: quantities.is_quantity(value, positive=least > 0),
+        )
+    )
 
 
 _INT_OR_STRING: Final = Meta(extra_json_schema={"x-kubernetes-int-or-string": True})
@@ -155,25 +156,21 @@ _INT_OR_STRING: Final = Meta(extra_json_schema={"x-kubernetes-int-or-string": Tr
 Quantity = Annotated[
     int | Annotated[str, text(32)],
     _INT_OR_STRING,
-    judged(
-        Rule(
-            cel="type(self) == int ? self > 0 : self.size() <= 32"
-            f" && self.matches(r'{quantities.POSITIVE_PATTERN}')",
-            message="write an amount greater than zero with its unit, such as 80Gi",
-            holds=_positive,
-        )
+    _amount(
+        least=1,
+        pattern=quantities.POSITIVE_PATTERN,
+        message="write an amount greater than zero with its unit, such as 80Gi, of at most"
+        f" {quantities.MAX_QUANTITY}",
     ),
 ]
 QuantityOrZero = Annotated[
     int | Annotated[str, text(32)],
     _INT_OR_STRING,
-    judged(
-        Rule(
-            cel="type(self) == int ? self >= 0 : self.size() <= 32"
-            f" && self.matches(r'{quantities.QUANTITY_PATTERN}')",
-            message="write an amount with its unit, such as 200Gi, or 0",
-            holds=_reads(quantities.quantity_value),
-        )
+    _amount(
+        least=0,
+        pattern=quantities.QUANTITY_PATTERN,
+        message="write an amount with its unit, such as 200Gi, of at most"
+        f" {quantities.MAX_QUANTITY}, or 0",
     ),
 ]
 

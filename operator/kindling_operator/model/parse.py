@@ -4,6 +4,7 @@ An object may have passed an older CRD, or none (`kindling plan -f`), so the typ
 the rules are all checked again here.
 """
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from kindling_operator.model.api_model import ModelName
 from kindling_operator.model.conditions import Reason, fit_message
 from kindling_operator.model.names import ANNOTATION_REPLAN, GROUP, Key
 from kindling_operator.model.rules import name_problem, spec_problem
+from kindling_operator.model.status import MAX_LINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,11 @@ class Metadata:
 
     @property
     def replan(self) -> str:
-        """The user's last word for a new plan, or ""."""
-        return self.annotations.get(ANNOTATION_REPLAN, "")
+        """The user's last word for a new plan, or ""; of one that status cannot hold, a digest."""
+        word = self.annotations.get(ANNOTATION_REPLAN, "")
+        if len(word) <= MAX_LINE:
+            return word
+        return f"sha256:{hashlib.sha256(word.encode()).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)

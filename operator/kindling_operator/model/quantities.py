@@ -13,7 +13,16 @@ from typing import Final
 _SUFFIX: Final = r"([KMGTPE]i|[munkMGTPE]|[eE][+-]?[0-9]{1,2})?"
 QUANTITY_PATTERN: Final = rf"^([0-9]+|[0-9]+\.[0-9]+){_SUFFIX}$"
 POSITIVE_PATTERN: Final = rf"^(0*[1-9][0-9]*(\.[0-9]+)?|[0-9]+\.0*[1-9][0-9]*){_SUFFIX}$"
-DURATION_PATTERN: Final = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
+MAX_QUANTITY: Final = "4Pi"
+"""More than any machine has, and within what JSON keeps exactly and an int64 of millis holds."""
+
+_FRACTION: Final = r"(\.[0-9]+)?"
+DURATION_PATTERN: Final = (
+    rf"^([0-9]{{1,4}}{_FRACTION}h|[0-9]{{1,6}}{_FRACTION}m|[0-9]{{1,8}}{_FRACTION}s"
+    rf"|[0-9]{{1,11}}{_FRACTION}ms)+$"
+)
+"""Digits are limited, because a sum beyond 292 years is an error in Go and in CEL."""
+MAX_DURATION: Final = "8760h"
 
 _QUANTITY: Final = re.compile(QUANTITY_PATTERN, re.ASCII)
 _DURATION: Final = re.compile(DURATION_PATTERN, re.ASCII)
@@ -69,6 +78,23 @@ def duration_seconds(duration: str) -> float:
         )
     parts = _DURATION_PART.findall(duration)
     return float(sum(Fraction(number) * _SECONDS[unit] for number, unit in parts))
+
+
+def is_quantity(quantity: int | str, *, positive: bool) -> bool:
+    """Whether the API takes it: a quantity of at most `MAX_QUANTITY`."""
+    try:
+        value = quantity_value(quantity)
+    except ValueError:
+        return False
+    return value <= quantity_value(MAX_QUANTITY) and (value > 0 or not positive)
+
+
+def is_duration(duration: str) -> bool:
+    """Whether the API takes it: a duration of at most `MAX_DURATION`."""
+    try:
+        return duration_seconds(duration) <= duration_seconds(MAX_DURATION)
+    except ValueError:
+        return False
 
 
 def format_bytes(count: int) -> str:

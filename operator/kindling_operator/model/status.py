@@ -16,10 +16,13 @@ from kindling_operator.model.fields import MAX_EXACT, doc
 MAX_REJECTED = 20
 """Rejected options in status; the rest are counted in `rejectedTotal`."""
 
+MAX_LINE = 256
+"""Characters of a text that is shown in a column."""
+
 Whole = Annotated[int, Meta(ge=0, le=MAX_EXACT)]
 ReplicaTotal = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Short = Annotated[str, Meta(max_length=63)]
-Line = Annotated[str, Meta(max_length=256)]
+Line = Annotated[str, Meta(max_length=MAX_LINE)]
 Sentence = Annotated[str, Meta(max_length=1024)]
 Decimal = Annotated[str, Meta(max_length=16)]
 

@@ -1,6 +1,7 @@
 """Properties of quantities and durations."""
 
 import re
+from datetime import timedelta
 from fractions import Fraction
 
 from hypothesis import given
@@ -70,7 +71,12 @@ def test_rounding_goes_up_and_by_less_than_one(text: str) -> None:
     assert 0 <= quantity_millis(text) - 1000 * value < 1
 
 
-@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
+@given(
+    st.integers(0, 10**4 - 1),
+    st.integers(0, 10**6 - 1),
+    st.integers(0, 10**8 - 1),
+    st.integers(0, 10**11 - 1),
+)
 def test_a_duration_is_the_sum_of_its_parts(h: int, m: int, s: int, ms: int) -> None:
     text = f"{h}h{m}m{s}s{ms}ms"
     assert re.fullmatch(DURATION_PATTERN, text)
@@ -85,3 +91,10 @@ def test_a_duration_is_read_if_the_rule_of_the_crd_lets_it_pass(text: str) -> No
     except ValueError:
         read = False
     assert read == (re.fullmatch(DURATION_PATTERN, text, re.ASCII) is not None)
+
+
+@given(st.from_regex(DURATION_PATTERN, fullmatch=True).filter(lambda text: len(text) <= 32))
+def test_what_the_pattern_lets_pass_is_within_what_go_and_python_count(text: str) -> None:
+    """Go's durations end at 2**63 - 1 ns, and CEL's `duration` fails beyond them."""
+    assert duration_seconds(text) * 10**9 < 2**63
+    assert timedelta(seconds=duration_seconds(text)) >= timedelta()

@@ -156,3 +156,18 @@ def test_a_message_of_one_endless_word_still_fits() -> None:
 
 def test_a_message_is_one_line() -> None:
     assert fit_message("two\n lines\t here ") == "two lines here"
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m and \x1b[1;32mgreen", "red and green"),
+        ("\x1b]0;title\x07done", "]0;titledone"),
+        ("nothing\x00 here\x7f", "nothing here"),
+        ("one\x85two\x1cthree\x0bfour", "one two three four"),
+        ("\x9b31mC1\x80", "31mC1"),
+        ("Grüße, 日本 😀", "Grüße, 日本 😀"),
+    ],
+)
+def test_a_message_steers_no_terminal(written: str, shown: str) -> None:
+    assert fit_message(written) == shown

@@ -16,7 +16,9 @@ from kindling_operator.model.api_cache import Admission, Sharing
 from kindling_operator.model.api_model import CheckpointChoice, ModelName
 from kindling_operator.model.api_serving import Frontend, Gateway, SpeculationMode
 from kindling_operator.model.architecture import AttentionKind, CheckpointName, Device, Modality
-from kindling_operator.model.parse import ParsedModel, parse
+from kindling_operator.model.conditions import Reason
+from kindling_operator.model.parse import Invalid, ParsedModel, parse
+from kindling_operator.model.status import MAX_LINE
 from kindling_operator.schema.crd import root_schema
 from kindling_operator.schema.structural import Schema
 
@@ -225,6 +227,33 @@ def test_metadata_is_typed_and_only_our_annotations_stay() -> None:
     assert metadata.deletion == datetime(2026, 11, 29, 23, tzinfo=UTC)
     assert metadata.annotations == {"kindling.dev/replan": "2026-11-29T22:30:00Z"}
     assert metadata.replan == "2026-11-29T22:30:00Z"
+
+
+def test_a_word_that_status_cannot_hold_stays_a_word_of_its_own() -> None:
+    words = [_annotated(word).metadata.replan for word in ("w" * 256, "w" * 257, "w" * 258)]
+
+    assert words[0] == "w" * 256
+    assert len(set(words)) == 3
+    assert max(map(len, words)) <= MAX_LINE
+
+
+def _annotated(word: str) -> ParsedModel | Invalid:
+    body = model("flint", "ml", FLINT)
+    body["metadata"]["annotations"] = {"kindling.dev/replan": word}
+    return parse(body)
+
+
+@pytest.mark.parametrize("character", ["\0", "\x1b", "\x7f"])
+def test_no_argument_carries_a_control_character(character: str) -> None:
+    spec = {"model": {"name": "flint"}, "serving": {"extraArgs": [f"--seed=7{character}"]}}
+    found = parse({"metadata": {"name": "flint"}, "spec": spec})
+    assert isinstance(found, Invalid)
+    assert found.reason is Reason.INVALID_SPEC
+
+
+def test_an_argument_may_be_text_of_several_lines() -> None:
+    spec = {"model": {"name": "flint"}, "serving": {"extraArgs": ["--x={\n\t1: 'ü'}"]}}
+    assert isinstance(parse({"metadata": {"name": "flint"}, "spec": spec}), ParsedModel)
 
 
 def test_a_stored_status_passes_as_it_is() -> None:

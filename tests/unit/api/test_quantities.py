@@ -74,7 +74,9 @@ def test_a_duration_has_its_seconds(duration: str, seconds: float) -> None:
     assert duration_seconds(duration) == seconds
 
 
-@pytest.mark.parametrize("duration", ["", "5", "7d", "1 h", "-1s", "h", "1h 30m", "1m30"])
+@pytest.mark.parametrize(
+    "duration", ["", "5", "7d", "1 h", "-1s", "h", "1h 30m", "1m30", "99999999h"]
+)
 def test_what_is_no_duration_is_refused_by_name(duration: str) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         duration_seconds(duration)
