@@ -13,7 +13,7 @@ from kindling_operator.model.names import CHILD_KINDS
 NAME: Final = "tiny"
 URI: Final = "file:///models/tiny"
 SECONDS: Final = 30
-QUIET_SECONDS: Final = 3
+QUIET_SECONDS: Final = 1
 
 
 def apply(kube: Kube, namespace: str) -> None:

@@ -116,10 +116,11 @@ def test_deleting_the_model_removes_its_children_and_the_operator_deletes_none(
 
 @pytest.mark.parametrize("kind", [SERVICE, DEPLOYMENT], ids=lambda kind: str(kind.kind))
 def test_a_hand_that_changes_a_child_is_undone(
-    operator: OperatorProcess, kube: Kube, namespace: str, kind: Kind
+    operator: OperatorProcess, plane: ControlPlane, kube: Kube, namespace: str, kind: Kind
 ) -> None:
     apply(kube, namespace)
     made(kube, namespace)
+    settle(plane, FIRST)
     (child,) = kube.find(kind, namespace, selector=f"{names.LABEL_MODEL}={NAME}")
     name = child["metadata"]["name"]
     changes: dict[Kind, Object] = {
@@ -139,10 +140,11 @@ def test_a_hand_that_changes_a_child_is_undone(
 
 @pytest.mark.parametrize("kind", CHILD_KINDS, ids=lambda kind: str(kind.kind))
 def test_a_child_that_somebody_deletes_comes_back(
-    operator: OperatorProcess, kube: Kube, namespace: str, kind: Kind
+    operator: OperatorProcess, plane: ControlPlane, kube: Kube, namespace: str, kind: Kind
 ) -> None:
     apply(kube, namespace)
     made(kube, namespace)
+    settle(plane, FIRST)
     (child,) = kube.find(kind, namespace, selector=f"{names.LABEL_MODEL}={NAME}")
     name, uid = child["metadata"]["name"], child["metadata"]["uid"]
 

@@ -148,7 +148,8 @@ class ControlPlane:
 
     def kubeconfig(self, user: str = ADMIN, *, server: str | None = None) -> Path:
         """A kubeconfig file for one of `users`; `server` for a way through a proxy."""
-        path = self.folder / f"{user}.kubeconfig"
+        way = f"-{server.rpartition(':')[2]}" if server else ""
+        path = self.folder / f"{user}{way}.kubeconfig"
         content = {
             "apiVersion": "v1",
             "kind": "Config",
