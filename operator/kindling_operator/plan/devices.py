@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -48,6 +49,22 @@ def gpu_class(node: NodeView) -> GpuClass | None:
 def gpu_classes(nodes: Iterable[NodeView]) -> tuple[GpuClass, ...]:
     """Every class that the nodes have, sorted."""
     return tuple(sorted({found for node in nodes if (found := gpu_class(node)) is not None}))
+
+
+def titles(classes: Iterable[GpuClass]) -> dict[GpuClass, str]:
+    """Each class as people read it, with the memory where the product alone does not tell it."""
+    all_of = tuple(classes)
+    plain = Counter(map(_title, all_of))
+    return {
+        each: _title(each) if plain[_title(each)] == 1 else _title(each, with_memory=True)
+        for each in all_of
+    }
+
+
+def _title(gpu: GpuClass, *, with_memory: bool = False) -> str:
+    # MiB is the unit of the node's label: two classes never read the same.
+    memory = f", {gpu.memory >> 20} MiB" if with_memory else ""
+    return f"{gpu.product} ({gpu.capability}, {gpu.architecture}{memory})"
 
 
 def usable_nodes(

@@ -56,8 +56,19 @@ def _room(snapshot: Snapshot, subject: Subject, leave_out: Callable[[PodView], b
     for other in models_in_order(snapshot):
         if other.key == subject.model.key:
             break
-        room = _set_aside(snapshot, other, room)
+        room = _less(snapshot, other, room)
     return room
+
+
+def _less(snapshot: Snapshot, model: ParsedModel, room: Room) -> Room:
+    """The room less what an earlier model needs; one that cannot be decided on needs nothing.
+
+    Its own pass fails in the same way and tells its owner: that is no reason to stop the others.
+    """
+    try:
+        return _set_aside(snapshot, model, room)
+    except Exception:
+        return room
 
 
 def _set_aside(snapshot: Snapshot, model: ParsedModel, room: Room) -> Room:
@@ -77,18 +88,18 @@ def _set_aside(snapshot: Snapshot, model: ParsedModel, room: Room) -> Room:
         )
         missing = max(0, model.spec.replicas - bound)
         nodes = _nodes_with(snapshot, subject, stored.plan.gpu.product)
-        return room.taken(nodes, gpus=stored.plan.gpu.count, times=missing, by=model.key)
+        return room.less(nodes, gpus=stored.plan.gpu.count, times=missing, of=model.key)
     choice = choose(subject, snapshot.nodes, room, snapshot.claims)
     if choice.option is None or choice.option.gpu is None or choice.waiting is not None:
         return room
-    return room.taken(choice.option.nodes, gpus=1, times=model.spec.replicas, by=model.key)
+    return room.less(choice.option.nodes, gpus=1, times=model.spec.replicas, of=model.key)
 
 
 def _given_up(snapshot: Snapshot, model: ParsedModel, standing: Standing) -> bool:
-    """Whether a revision has failed and left its GPUs: nothing is kept free for it."""
+    """Whether no pod will come soon: the cluster refuses them, or the revision's time is up."""
     policy = policy_of(model.spec.rollout)
     overdue = is_overdue(standing, model.spec.replicas, policy=policy, now=snapshot.now)
-    return overdue and not standing.deployed
+    return overdue or standing.refused
 
 
 def _nodes_with(snapshot: Snapshot, subject: Subject, product: str) -> tuple[NodeView, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kindling_operator.model.names import Key
 from kindling_operator.model.objects import NodeView, PodView
@@ -17,19 +17,24 @@ Holder = Key
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Free GPUs by node name, and the holders of the rest with the GPUs that each has."""
+    """Free GPUs by node name, and the rest by holder.
+
+    `held` counts those of pods that are on the node, `reserved` those that are kept free for pods
+    which are yet to come.
+    """
 
     free: Mapping[str, int]
     held: Mapping[str, Mapping[Holder, int]]
+    reserved: Mapping[str, Mapping[Holder, int]] = field(default_factory=dict)
 
-    def taken(self, nodes: Iterable[NodeView], *, gpus: int, times: int, by: Holder) -> Room:
-        """What is left when `times` pods of `gpus` each have been put on these nodes.
+    def less(self, nodes: Iterable[NodeView], *, gpus: int, times: int, of: Holder) -> Room:
+        """What is left when room for `times` pods of `gpus` each is kept free on these nodes.
 
         The fullest node that has room is taken first, ties by name; pods that find none are left
         out.
         """
         free = dict(self.free)
-        held = {node: dict(holders) for node, holders in self.held.items()}
+        reserved = {node: dict(holders) for node, holders in self.reserved.items()}
         names = [node.name for node in nodes]
         for _ in range(times):
             open_nodes = [name for name in names if free.get(name, 0) >= gpus]
@@ -37,9 +42,9 @@ class Room:
                 break
             name = min(open_nodes, key=lambda node: (free[node], node))
             free[name] -= gpus
-            holders = held.setdefault(name, {})
-            holders[by] = holders.get(by, 0) + gpus
-        return replace(self, free=free, held=held)
+            holders = reserved.setdefault(name, {})
+            holders[of] = holders.get(of, 0) + gpus
+        return replace(self, free=free, reserved=reserved)
 
     def best(self, nodes: Iterable[NodeView]) -> NodeView | None:
         """The node with most free GPUs, ties by name."""

@@ -20,6 +20,7 @@ from kindling_operator.model.objects import NodeView
 from kindling_operator.plan.devices import (
     GpuClass,
     gpu_classes,
+    titles,
     usable_nodes,
     wanted_class,
 )
@@ -36,18 +37,16 @@ CPU_IMAGE_ARCHITECTURES = ("amd64",)
 class Option:
     """A checkpoint on CPU (`gpu` None) or on one GPU of a class, with the nodes that have it.
 
-    `warning` is set where the combination is unverified and the user insists on it.
+    `name` is what people read, unique among the candidates of one search. `warning` is set where
+    the combination is unverified and the user insists on it.
     """
 
+    name: str
     checkpoint: Checkpoint
     gpu: GpuClass | None
     sizing: Sizing
     nodes: tuple[NodeView, ...]
     warning: str = ""
-
-    @property
-    def name(self) -> str:
-        return option_name(self.checkpoint, self.gpu)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +75,6 @@ def search(subject: Subject, nodes: Iterable[NodeView]) -> Search:
     return Search(tuple(options), tuple(rejected))
 
 
-def option_name(checkpoint: Checkpoint, gpu: GpuClass | None) -> str:
-    """The option as people read it; unique among the candidates of one search."""
-    if gpu is None:
-        return f"{checkpoint.name.value} on CPU"
-    return f"{checkpoint.name.value} on 1 x {gpu.product} ({gpu.capability}, {gpu.architecture})"
-
-
 def capability(subject: Subject, checkpoint: Checkpoint, gpu: GpuClass) -> Capability | None:
     """What is known about a checkpoint on a class of GPU; None if nothing is."""
     return next(
@@ -102,26 +94,31 @@ def _on_gpus(subject: Subject, nodes: Iterable[NodeView]) -> Iterator[Option | R
         return
     placement = subject.spec.placement
     usable = usable_nodes(nodes, placement, gpu=True)
-    for gpu in gpu_classes(usable):
-        if not wanted_class(gpu, placement):
-            continue
+    wanted = (gpu for gpu in gpu_classes(usable) if wanted_class(gpu, placement))
+    for gpu, title in titles(wanted).items():
         for checkpoint in _checkpoints(subject):
-            yield _on_gpu(subject, checkpoint, gpu, usable)
+            name = f"{checkpoint.name.value} on 1 x {title}"
+            yield _on_gpu(subject, checkpoint, gpu, name=name, nodes=usable)
 
 
 def _on_gpu(
-    subject: Subject, checkpoint: Checkpoint, gpu: GpuClass, nodes: tuple[NodeView, ...]
+    subject: Subject,
+    checkpoint: Checkpoint,
+    gpu: GpuClass,
+    *,
+    name: str,
+    nodes: tuple[NodeView, ...],
 ) -> Option | Rejected:
     known = capability(subject, checkpoint, gpu)
     problem = _unfit(subject, checkpoint, gpu, known)
     if problem is not None:
-        return problem
+        return Rejected(name, *problem)
     sizing = gpu_sizing(subject, checkpoint, gpu)
     if isinstance(sizing, Misfit):
-        name = option_name(checkpoint, gpu)
         return Rejected(name, sizing.reason, sizing.message, sizing.short)
     unverified = known is not None and known.status is CapabilityStatus.UNVERIFIED
     return Option(
+        name,
         checkpoint,
         gpu,
         sizing,
@@ -146,7 +143,7 @@ def _on_cpu(subject: Subject, nodes: Iterable[NodeView]) -> Iterator[Option]:
             and node.cpu_millis >= sizing.cpu_millis
             and (not built_for or node.architecture in built_for)
         )
-        yield Option(checkpoint, None, sizing, large)
+        yield Option(f"{checkpoint.name.value} on CPU", checkpoint, None, sizing, large)
 
 
 def cpu_architectures(subject: Subject) -> tuple[str, ...]:
@@ -162,15 +159,13 @@ def _checkpoints(subject: Subject) -> tuple[Checkpoint, ...]:
 
 def _unfit(
     subject: Subject, checkpoint: Checkpoint, gpu: GpuClass, known: Capability | None
-) -> Rejected | None:
+) -> tuple[Reason, str] | None:
     """A combination that is known to fail, or that nobody has tried and nobody insists on."""
     if known is None or known.status is CapabilityStatus.SUPPORTED:
         return None
-    name = option_name(checkpoint, gpu)
     where = f"{subject.entry.title} {checkpoint.name.value} on {gpu.product} ({gpu.capability})"
     if known.status is CapabilityStatus.BROKEN:
-        return Rejected(
-            name,
+        return (
             Reason.BROKEN_COMBINATION,
             f"{where} is known to fail, {known.reason}: use GPUs of"
             f" {either(supported_capabilities(subject))}.",
@@ -182,8 +177,7 @@ def _unfit(
         if known.checkpoint is not None
         else f"spec.placement.gpu.products {gpu.product}"
     )
-    return Rejected(
-        name,
+    return (
         Reason.NO_SUPPORTED_GPU,
         f"{where} is unverified, {known.reason}: pin {pin} to take it nevertheless.",
     )

@@ -57,10 +57,10 @@ def gpu_shortfall(
             f"Needs {gpus} x {product} in one node and no usable node has any: add a node.",
         )
     free = max(0, room.free.get(best.name, 0))
-    holders = sorted(room.held.get(best.name, {}).items())
     shown = [
-        f"{count} held by {holder}"
-        for holder, count in holders
+        f"{count} {verb} {holder}"
+        for verb, holders in (("held by", room.held), ("reserved for", room.reserved))
+        for holder, count in sorted(holders.get(best.name, {}).items())
         if show_foreign or holder.namespace == key.namespace
     ]
     held = f", {', '.join(shown)}" if shown else ""

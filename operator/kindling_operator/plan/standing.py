@@ -19,7 +19,8 @@ class Standing:
     """One revision and its Deployment: `replicas` asked of it, None without a Deployment.
 
     `available` replicas have been ready; `routed` is True if one of them is among the endpoints.
-    `started` is when the first of its present pods was made, None without pods.
+    `started` is when the first of its present pods was made, None without pods. `refused` is True
+    while the cluster lets no pod of it be made (a quota, a Pod Security profile).
     """
 
     revision: Revision
@@ -27,6 +28,7 @@ class Standing:
     available: int = 0
     routed: bool = False
     started: datetime | None = None
+    refused: bool = False
 
     @property
     def deployed(self) -> bool:
@@ -62,6 +64,7 @@ def standing_of(
         available=deployment.status.get("availableReplicas", 0) if deployment is not None else 0,
         routed=any(pod.name in routed for pod in pods),
         started=min((pod.created for pod in pods), default=None),
+        refused=deployment is not None and bool(deployment.failure),
     )
 
 

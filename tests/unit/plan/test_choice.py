@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 from tests.support.builders import (
     GIB,
     Cluster,
@@ -20,6 +21,7 @@ from tests.support.builders import (
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.objects import ClaimView
 from kindling_operator.model.plan import EnginePlan
+from kindling_operator.report.status import plan_status
 
 H200, H100 = gpu_node("h200"), gpu_node("h100", "NVIDIA-H100-80GB-HBM3")
 B200, L40S = gpu_node("b200", "NVIDIA-B200"), gpu_node("l40s", "NVIDIA-L40S")
@@ -334,3 +336,31 @@ def test_rejected_options_are_listed_with_their_reasons() -> None:
         ("NVFP4 on 1 x NVIDIA-L40S (sm89, amd64)", "BrokenCombination"),
     ]
     assert plan.rejected_total == 5
+
+
+def test_options_of_one_product_with_two_memories_have_two_names() -> None:
+    """Their names are keys of a list in status: one that stood twice would fail every write."""
+    mib = H200.gpu_memory >> 20
+    smaller = gpu_node("other", gpu_memory=(mib - 1) << 20)
+    tight = gpu_node("tight", gpu_memory=(mib - 100_000) << 20)
+    found = Cluster(nodes=(H200, smaller, tight)).apply(catalog_spec("flint"))
+
+    current = found.decide().current
+
+    assert current is not None
+    names = [rejected.option for rejected in current.plan.rejected]
+    assert len(names) == len(set(names))
+    assert f"BF16 on 1 x NVIDIA-H200 (sm90, amd64, {mib - 1} MiB)" in names
+
+
+def test_a_stored_plan_with_one_option_twice_is_shown_with_it_once() -> None:
+    found = Cluster(nodes=(H200, gpu_node("b200", "NVIDIA-B200"))).apply(catalog_spec("flint"))
+    decision = found.decide()
+    assert decision.current is not None
+    plan = decision.current.plan
+    twice = structs.replace(plan, rejected=(*plan.rejected, *plan.rejected))
+
+    shown = plan_status(replace(decision, current=replace(decision.current, plan=twice)))
+
+    assert shown is not None
+    assert shown.rejected == plan.rejected

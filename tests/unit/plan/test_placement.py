@@ -1,5 +1,6 @@
 """Models compete for GPUs: who comes first, and no GPU counts twice."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -14,8 +15,11 @@ from tests.support.builders import (
 
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.names import Key
+from kindling_operator.model.parse import ParsedModel
 from kindling_operator.model.plan import Decision
+from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan.placement import models_in_order
+from kindling_operator.plan.standing import Standing, standings
 
 A, B, C = Key("ml", "a"), Key("ml", "b"), Key("web", "c")
 FLINT = catalog_spec("flint")
@@ -131,10 +135,62 @@ def test_a_revision_that_was_given_up_sets_nothing_aside() -> None:
     assert not waits(found.decide(B))
 
 
+def test_pods_that_the_cluster_refuses_have_nothing_kept_free_for_them() -> None:
+    found = gpus(1).apply(FLINT, key=A)
+    made = found.step(A).current
+    assert made is not None
+    found.apply(FLINT, key=B, age=timedelta(minutes=1))
+    assert waits(found.decide(B))
+
+    place = ("Deployment", f"a-{made.hash}")
+    refused = replace(found.children[A][place], failure="exceeded quota: pods, limited: 0")
+    found.children[A][place] = refused
+
+    assert not waits(found.decide(B))
+
+
+def test_a_first_revision_whose_time_is_up_has_nothing_kept_free_for_it() -> None:
+    found = gpus(1).apply(FLINT, key=A)
+    found.step(A)
+    found.apply(FLINT, key=B, age=timedelta(minutes=1))
+    assert waits(found.decide(B))
+
+    assert not waits(found.later(hours=1).decide(B))
+
+
+def test_a_gpu_that_is_kept_free_is_not_said_to_be_held() -> None:
+    found = gpus(2).apply(FLINT, key=A).apply(FLINT, key=B, age=timedelta(minutes=1))
+    running = found.step(A).current
+    assert running is not None
+    found.serve(running.hash, key=A, node="gpu-0", gpus=1)
+    found.apply({**FLINT, "replicas": 2}, key=A)
+
+    scheduled = found.decide(B).verdict(ConditionType.SCHEDULED)
+
+    assert scheduled is not None
+    assert scheduled.message == (
+        "Needs 1 x NVIDIA-H200 in one node; best node gpu-0 has 0 of 2 free, 1 held by ml/a, 1"
+        " reserved for ml/a: free 1 or add a node."
+    )
+
+
+def test_a_model_that_cannot_be_decided_on_stops_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = gpus(1).apply(FLINT, key=A).apply(FLINT, key=B, age=timedelta(minutes=1))
+
+    def fails(snapshot: Snapshot, model: ParsedModel) -> tuple[Standing, ...]:
+        if model.key == A:
+            raise OverflowError("date value out of range")
+        return standings(snapshot, model)
+
+    monkeypatch.setattr("kindling_operator.plan.placement.standings", fails)
+
+    assert not waits(found.decide(B))
+
+
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_pod_that_has_ended_holds_nothing(phase: str) -> None:
-    from dataclasses import replace
-
     ended = replace(foreign_pod("gpu-0", gpus=1), phase=phase)
     found = gpus(1).apply(FLINT, key=A)
     found.pods = (ended,)
