@@ -21,8 +21,8 @@ from kindling_operator.model import names
 pytestmark = pytest.mark.cluster
 
 NAME = "moving"
-STREAM_TOKENS = 3500
-"""Long enough (10 s and more at 3 ms a token) to be in flight while the pod drains."""
+STREAM_TOKENS = 3000
+"""About 9 s at 3 ms a token: SIGTERM reaches the engine 5 s after the pod was told to end."""
 
 
 def spec(namespace: str, *, context: int) -> Object:
@@ -38,7 +38,7 @@ def spec(namespace: str, *, context: int) -> Object:
 def moving(namespace: str, kube: Kube, operator: Images) -> Engine:
     """The model of this file, served."""
     with recorded(kube, NAME, namespace) as recording:
-        kube.apply(spec(namespace, context=2048))
+        kube.apply(spec(namespace, context=3072))
         kube.wait_condition(NAME, namespace, type="Ready", seconds=READY_SECONDS)
     return Engine(NAME, namespace, recording)
 
