@@ -18,7 +18,7 @@ from kindling_operator.apply.executor import execute
 from kindling_operator.kube.client import Body, Kube
 from kindling_operator.model import names
 from kindling_operator.model.conditions import ConditionType, Reason
-from kindling_operator.model.names import CONFIG_MAP, SERVICE_ACCOUNT, Key, Kind
+from kindling_operator.model.names import CONFIG_MAP, SERVICE, SERVICE_ACCOUNT, Key, Kind
 from kindling_operator.model.outcome import Outcome
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.observe.parse import child
@@ -168,6 +168,31 @@ async def test_a_child_that_was_made_again_is_not_deleted_for_the_old_one(
     assert outcome.retry is not None
     assert outcome.retry.reason == "Conflict"
     assert kube.get(CONFIG_MAP, CHILD, namespace) is not None
+
+
+async def test_a_child_that_cannot_be_deleted_keeps_no_other(
+    client: Interrupted, kube: Admin, seen: Snapshot, namespace: str
+) -> None:
+    """The Service, which no role lets go, is not even tried."""
+    one, other = config_map(seen), config_map(seen)
+    other["metadata"] = {**other["metadata"], "name": f"{CHILD}-other"}
+    port = {"name": "http", "port": 8000}
+    service = {**config_map(seen), "kind": "Service", "spec": {"ports": [port]}}
+    service.pop("data")
+    await apply(client, seen, one, other, service)
+    stale = [
+        child(kube.have(CONFIG_MAP, n, namespace), CONFIG_MAP) for n in (CHILD, f"{CHILD}-other")
+    ]
+    kept = child(kube.have(SERVICE, CHILD, namespace), SERVICE)
+    kube.patch(CONFIG_MAP, CHILD, namespace, {"data": {"plan.json": "newer"}})
+    (key,) = seen.models
+
+    outcome = await apply(client, replace(seen, children={key: (*stale, kept)}))
+
+    assert [ref.name for ref in outcome.pruned] == [f"{CHILD}-other"]
+    assert outcome.retry is not None
+    assert outcome.retry.reason == "Conflict"
+    assert kube.get(SERVICE, CHILD, namespace) is not None
 
 
 async def test_a_child_that_the_api_refuses_is_told_and_what_follows_is_not_written(

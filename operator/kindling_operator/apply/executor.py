@@ -1,6 +1,7 @@
 """Apply in order, then prune. A write carries what it was decided on, so a late one gets 409."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kindling_operator.apply.names_taken import Child, Taken, conflict, look
@@ -8,10 +9,13 @@ from kindling_operator.apply.needs import needs_apply, stamped
 from kindling_operator.apply.prune import left_over
 from kindling_operator.kube.client import Kube
 from kindling_operator.kube.errors import (
+    FencedError,
     ForbiddenError,
     InvalidError,
     KubeError,
     NotFoundError,
+    TooManyRequestsError,
+    UnavailableError,
     retry_of,
 )
 from kindling_operator.model.conditions import ConditionType, Reason
@@ -99,8 +103,9 @@ async def _apply(kube: Kube, child: Child, desired: Mapping[str, Any]) -> Object
 async def _prune_all(
     kube: Kube, leave: Sequence[ObjectRef], outcome: Outcome, counted: Counted
 ) -> Outcome:
+    """Delete each; one that cannot go keeps no other, as long as the API server answers at all."""
     pruned: list[ObjectRef] = []
-    retry: Retry | None = None
+    failed: KubeError | None = None
     for ref in leave:
         try:
             await kube.delete(ref)
@@ -110,15 +115,17 @@ async def _prune_all(
             continue
         except KubeError as error:
             counted(ref.kind.kind, error.reason)
-            retry = retry_of(error)
-            break
-    return Outcome(outcome.applied, tuple(pruned), outcome.unchanged, retry=retry)
+            failed = failed or error
+            if isinstance(error, (UnavailableError, FencedError, TooManyRequestsError)):
+                break
+    done = Outcome(outcome.applied, tuple(pruned), outcome.unchanged)
+    return done if failed is None else _failed(failed, done)
 
 
 def _failed(error: KubeError, outcome: Outcome) -> Outcome:
     """A refusal is for the user to read; everything else is for the queue to try again."""
     if not isinstance(error, (InvalidError, ForbiddenError)):
-        return Outcome(outcome.applied, unchanged=outcome.unchanged, retry=retry_of(error))
+        return replace(outcome, retry=retry_of(error))
     verdict = Verdict(
         condition=ConditionType.PROGRESSING,
         reason=Reason.APPLY_REFUSED,
@@ -127,4 +134,4 @@ def _failed(error: KubeError, outcome: Outcome) -> Outcome:
             " asks for, it is tried again by itself."
         ),
     )
-    return Outcome(outcome.applied, unchanged=outcome.unchanged, verdict=verdict)
+    return replace(outcome, verdict=verdict)

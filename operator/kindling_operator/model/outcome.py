@@ -24,7 +24,7 @@ class Outcome:
     """`applied` carries the resource versions that the API server returned.
 
     `verdict` is for the user: a taken name, an object that the cluster refuses. `retry` is for the
-    queue; with it the pass ended early, and status is not computed from it.
+    queue: something is not written yet. Both stand where that has lasted too long.
     """
 
     applied: tuple[ObjectRef, ...] = ()

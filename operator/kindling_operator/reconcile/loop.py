@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -11,16 +11,18 @@ from uuid import uuid4
 
 from kindling_operator.apply.executor import execute
 from kindling_operator.kube.client import Kube
-from kindling_operator.kube.errors import KubeError, NotFoundError, retry_of
+from kindling_operator.kube.errors import InvalidError, KubeError, NotFoundError, retry_of
 from kindling_operator.kube.fence import Clock, boottime
 from kindling_operator.model.names import Key
 from kindling_operator.model.objects import ObjectRef
 from kindling_operator.model.outcome import Outcome, Retry
-from kindling_operator.model.plan import Decision
+from kindling_operator.model.parse import Invalid, ParsedModel
+from kindling_operator.model.plan import Decision, Verdict
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.observe.cache import Cache
 from kindling_operator.reconcile.expect import LOOK_AGAIN_SECONDS, Expectations
-from kindling_operator.report import writer
+from kindling_operator.reconcile.setbacks import Setbacks
+from kindling_operator.report import fallback, writer
 from kindling_operator.report.events import Recorder, transitions
 from kindling_operator.report.metrics import Metrics
 from kindling_operator.report.status import status
@@ -40,6 +42,8 @@ class Ended(StrEnum):
     GONE = "gone"
     REFUSED = "refused"
     RETRY = "retry"
+    ERROR = "error"
+    """The operator could not handle the model; status says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,8 @@ class Reconciler:
         self._now = now
         self._clock = clock
         self._expectations = Expectations()
+        self._setbacks = Setbacks()
+        self._broken: dict[Key, str] = {}
 
     async def reconcile(self, key: Key) -> Result:
         """Make the cluster be what the model asks for, one step. Raises nothing of the API's."""
@@ -84,13 +90,16 @@ class Reconciler:
             return Result(Ended.WAITING, again=LOOK_AGAIN_SECONDS)
         model = snapshot.models.get(key)
         if model is None or model.metadata.deletion is not None:
-            return Result(Ended.GONE)
+            return self._gone(key)
         # 2. Decide, from the snapshot alone.
-        with self._stage("plan"):
-            decision = self._plan(snapshot, key)
         # 3. Render the decision.
-        with self._stage("render"):
-            manifests = self._render(snapshot, decision)
+        try:
+            with self._stage("plan"):
+                decision = self._plan(snapshot, key)
+            with self._stage("render"):
+                manifests = self._render(snapshot, decision)
+        except Exception as error:
+            return await self._cannot(snapshot, model, error)
         # 4. Apply what differs, delete what is left over.
         with self._stage("apply"):
             outcome = Outcome()
@@ -99,8 +108,9 @@ class Reconciler:
                     self._kube, snapshot, decision, manifests, counted=self._metrics.count_apply
                 )
         written = list(outcome.applied)
-        # 5. Report, unless the pass could not be finished.
-        if outcome.retry is None:
+        outcome = self._setbacks.judged(key, outcome, now=self._clock())
+        # 5. Report, also of a pass that could not be finished, unless another process leads now.
+        if outcome.retry is None or outcome.retry.counts:
             with self._stage("report"):
                 outcome, reported = await self._report(snapshot, decision, outcome)
             written += reported
@@ -122,10 +132,58 @@ class Reconciler:
             written = await writer.write(self._kube, model, wire)
         except NotFoundError:
             return outcome, []
+        except InvalidError as error:
+            verdict = fallback.unwritable(error)
+            self._log_once(model, verdict, error)
+            return await self._fall_back(snapshot, model, replace(outcome, verdict=verdict))
         except KubeError as error:
-            return Outcome(outcome.applied, outcome.pruned, retry=retry_of(error)), []
+            return replace(outcome, retry=outcome.retry or retry_of(error)), []
+        self._broken.pop(decision.key, None)
         await self._recorder.tell(transitions(snapshot, decision, new), model, now=snapshot.now)
         return outcome, [written]
+
+    async def _cannot(
+        self, snapshot: Snapshot, model: ParsedModel | Invalid, error: Exception
+    ) -> Result:
+        """A bug: nothing is applied, status tells of it, and it is tried again now and then."""
+        verdict = fallback.broken(error)
+        self._log_once(model, verdict, error)
+        outcome, written = await self._fall_back(snapshot, model, Outcome(verdict=verdict))
+        self._expectations.expect(model.key, written, now=self._clock())
+        return Result(Ended.ERROR, retry=outcome.retry)
+
+    async def _fall_back(
+        self, snapshot: Snapshot, model: ParsedModel | Invalid, outcome: Outcome
+    ) -> tuple[Outcome, list[ObjectRef]]:
+        """Write the least that a status can say, if that differs."""
+        for kept in (True, False):
+            verdict: Verdict | None = outcome.verdict
+            if verdict is None:
+                break
+            wire = fallback.fallback(model, verdict, now=snapshot.now, kept=kept)
+            if not writer.differs(model, wire):
+                break
+            try:
+                return outcome, [await writer.write(self._kube, model, wire)]
+            except NotFoundError:
+                break
+            except InvalidError as error:
+                logger.warning("the least status was refused too: %s", error)
+            except KubeError as error:
+                return replace(outcome, retry=retry_of(error)), []
+        return outcome, []
+
+    def _log_once(self, model: ParsedModel | Invalid, verdict: Verdict, error: Exception) -> None:
+        """With its traceback the first time; the retries of the same find the same."""
+        if self._broken.get(model.key) == verdict.message:
+            return
+        self._broken[model.key] = verdict.message
+        logger.error(verdict.message, exc_info=error, extra={"key": str(model.key)})
+
+    def _gone(self, key: Key) -> Result:
+        self._setbacks.forget(key)
+        self._broken.pop(key, None)
+        return Result(Ended.GONE)
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:

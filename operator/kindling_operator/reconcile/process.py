@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 STOP_SECONDS = 10.0
 """How long passes in work may take to end before they are cancelled."""
+CANCEL_SECONDS = 5.0
+"""How long a cancelled task may take to end; then the process goes without it."""
 
 _CONCERN_ALL = frozenset(watched.id for watched in (MODELS, NODES, PODS, CLAIMS, PRIORITIES))
 
@@ -122,8 +124,13 @@ class Process:
         return self._tasks
 
     async def stop(self) -> None:
-        """End the passes, then give the Lease up, so that another process can go on at once."""
-        self.elector.leading.clear()
+        """Let the passes in work end, then give the Lease up, so that another can go on at once.
+
+        A write that is cancelled may still take effect, so cancelling comes last.
+        """
+        self.queue.close()
+        if not await self.queue.drained(within=STOP_SECONDS):
+            logger.warning("passes did not end within %.0f s and are cancelled", STOP_SECONDS)
         elector = next((task for task in self._tasks if task.get_name() == "elector"), None)
         others = [task for task in self._tasks if task is not elector]
         await _end(others)
@@ -173,4 +180,4 @@ async def _end(tasks: list[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     if tasks:
-        await asyncio.wait(tasks, timeout=STOP_SECONDS)
+        await asyncio.wait(tasks, timeout=CANCEL_SECONDS)

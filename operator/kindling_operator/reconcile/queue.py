@@ -26,6 +26,8 @@ class Queue(Generic[K]):
         self._chance = chance
         self._failures: dict[K, int] = {}
         self._wake = asyncio.Event()
+        self._ended = asyncio.Event()
+        self.closed = False
 
     def __len__(self) -> int:
         return len(self._schedule)
@@ -55,7 +57,7 @@ class Queue(Generic[K]):
     async def get(self, *, within: float) -> K | None:
         """The next key, in work from now until `done`; None if there is none `within` seconds."""
         give_up = self._clock() + within
-        while True:
+        while not self.closed:
             self._wake.clear()
             key = self._schedule.take(self._clock())
             if key is not None:
@@ -70,8 +72,26 @@ class Queue(Generic[K]):
             except TimeoutError:
                 if self._clock() >= give_up:
                     return None
+        return None
 
     def done(self, key: K) -> None:
         """The work on the key has ended."""
         self._schedule.done(key)
         self._wake.set()
+        self._ended.set()
+
+    def close(self) -> None:
+        """From now on no key is given out; what is in work goes on."""
+        self.closed = True
+        self._wake.set()
+
+    async def drained(self, *, within: float) -> bool:
+        """Wait until no key is in work, so many seconds at most; whether that is so."""
+        try:
+            async with asyncio.timeout(within):
+                while self._schedule.working:
+                    self._ended.clear()
+                    await self._ended.wait()
+        except TimeoutError:
+            return False
+        return True

@@ -46,6 +46,11 @@ class Schedule(Generic[K]):
         """Keys that wait to be worked on now; those due later are not counted."""
         return len(self._ready)
 
+    @property
+    def working(self) -> int:
+        """Keys that are in work."""
+        return len(self._working)
+
     def add(self, key: K) -> None:
         """Make the key ready now."""
         if key in self._working:

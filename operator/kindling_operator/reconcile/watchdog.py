@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 from kindling_operator.kube.errors import KubeError, UnavailableError
 from kindling_operator.kube.fence import Clock, boottime
@@ -10,7 +10,7 @@ from kindling_operator.model.names import Key
 from kindling_operator.model.objects import ClaimView
 from kindling_operator.observe.audit import Auditor, Findings
 from kindling_operator.observe.cache import Cache, World
-from kindling_operator.observe.watched import MODELS, WATCHED
+from kindling_operator.observe.watched import MODELS, WATCHED, Watched
 from kindling_operator.reconcile.health import Health
 from kindling_operator.reconcile.queue import Queue
 from kindling_operator.report.metrics import Metrics
@@ -90,15 +90,8 @@ async def audit(
         if not cache.synced:
             continue
         rounds += 1
-        for watched in WATCHED if rounds % FULL_AUDIT_ROUNDS == 0 else (MODELS,):
-            beat()
-            try:
-                findings, concerned = await auditor.look(watched, now=clock(), beat=beat)
-            except KubeError as error:
-                logger.warning("the index of %s was not audited: %s", watched.id, error)
-                if isinstance(error, UnavailableError):
-                    break
-                continue
+        kinds = WATCHED if rounds % FULL_AUDIT_ROUNDS == 0 else (MODELS,)
+        async for watched, findings, concerned in _looked(auditor, kinds, beat=beat, clock=clock):
             cache.forget(findings.gone)
             for key in concerned:
                 queue.add(key)
@@ -109,6 +102,22 @@ async def audit(
             resynced = clock()
             for key in cache.model_keys():
                 queue.add(key)
+
+
+async def _looked(
+    auditor: Auditor, kinds: Iterable[Watched], *, beat: Callable[[], None], clock: Clock
+) -> AsyncIterator[tuple[Watched, Findings, frozenset[Key]]]:
+    """One round: what was found of each kind, up to the first request without an answer."""
+    for watched in kinds:
+        beat()
+        try:
+            findings, concerned = await auditor.look(watched, now=clock(), beat=beat)
+        except KubeError as error:
+            logger.warning("the index of %s was not audited: %s", watched.id, error)
+            if isinstance(error, UnavailableError):
+                return
+            continue
+        yield watched, findings, concerned
 
 
 def _problem(kind: str, findings: Findings) -> str:

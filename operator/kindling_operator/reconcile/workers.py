@@ -26,8 +26,8 @@ async def work(
     metrics: Metrics,
     beat: Callable[[], None],
 ) -> None:
-    """Reconcile one key after the other until cancelled."""
-    while True:
+    """Reconcile one key after the other until the queue is closed."""
+    while not queue.closed:
         beat()
         if not await _led(leading):
             continue
@@ -38,10 +38,10 @@ async def work(
             result = await reconciler.reconcile(key)
             settle(queue, key, result)
             metrics.reconciles.labels(result.ended.value).inc()
-            if result.ended is not Ended.RETRY:
+            if result.ended not in {Ended.RETRY, Ended.ERROR}:
                 metrics.last_success.set(time.time())
         except Exception:
-            # A bug in one model's pass must not stop the others; it is retried and counted.
+            # A bug outside of deciding must not stop the others; it is retried and counted.
             logger.exception("the pass over %s failed", key, extra={"key": str(key)})
             queue.retry(key)
             metrics.reconciles.labels("error").inc()
@@ -58,7 +58,7 @@ def settle(queue: Queue[Key], key: Key, result: Result) -> None:
     if result.retry is not None:
         queue.add_after(key, max(result.retry.after, IDLE_SECONDS))
         return
-    if result.ended is Ended.REFUSED:
+    if result.ended in {Ended.REFUSED, Ended.ERROR}:
         queue.retry(key, at_least=1.0, at_most=REFUSED_SECONDS)
         return
     if result.ended is not Ended.WAITING:

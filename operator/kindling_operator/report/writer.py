@@ -18,7 +18,7 @@ def differs(model: ParsedModel | Invalid, wire: Mapping[str, Any]) -> bool:
 async def write(kube: Kube, model: ParsedModel | Invalid, wire: Mapping[str, Any]) -> ObjectRef:
     """Replace the status of this very object, whole; the object's reference after it.
 
-    Raises KubeError; ConflictError if an object of that name with another uid stands there now.
+    Raises KubeError; ConflictError if the object is not the one any more that was decided on.
     """
     metadata = model.metadata
     body = await kube.apply_status(
@@ -29,6 +29,7 @@ async def write(kube: Kube, model: ParsedModel | Invalid, wire: Mapping[str, Any
                 "namespace": metadata.key.namespace,
                 "name": metadata.key.name,
                 "uid": metadata.uid,
+                "resourceVersion": metadata.resource_version,
             },
             "status": wire,
         },

@@ -79,3 +79,27 @@ async def test_a_failing_key_does_not_delay_another() -> None:
     assert await keys.get(within=1) == "b"
     clock.now += 1.0
     assert await keys.get(within=1) == "a"
+
+
+async def test_a_closed_queue_gives_out_no_key_and_waits_for_those_in_work() -> None:
+    keys = Queue[str]()
+    keys.add("a")
+    keys.add("b")
+    assert await keys.get(within=0) == "a"
+    keys.close()
+
+    assert await keys.get(within=60) is None
+    assert not await keys.drained(within=0.01)
+    waiting = asyncio.create_task(keys.drained(within=60))
+    await asyncio.sleep(0)
+    keys.done("a")
+    assert await waiting
+
+
+async def test_who_waits_for_a_key_when_the_queue_is_closed_gets_none() -> None:
+    keys = Queue[str]()
+    waiting = asyncio.create_task(keys.get(within=60))
+    await asyncio.sleep(0)
+    keys.close()
+
+    assert await asyncio.wait_for(waiting, 5) is None

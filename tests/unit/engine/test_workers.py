@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -33,6 +34,7 @@ CASES: dict[str, tuple[Result, float | None]] = {
     "it waits for its own writes": (Result(Ended.WAITING, again=0.05), 0.05),
     "the model is gone": (Result(Ended.GONE), None),
     "the cluster refuses a part": (Result(Ended.REFUSED), 1.0),
+    "the operator has a bug": (Result(Ended.ERROR), 1.0),
     "an error": (Result(Ended.RETRY, retry=Retry("Unavailable", "away")), 1.0),
     "the server asks for patience": (
         Result(Ended.RETRY, retry=Retry("TooManyRequests", "slow", after=7.0)),
@@ -79,25 +81,33 @@ async def test_a_refusal_is_looked_at_again_within_half_a_minute() -> None:
     ]  # fmt: skip
 
 
-class BrokenPlan:
-    """A planner with a bug; `twice` is set when it was asked for the second time."""
+class BrokenClock:
+    """A bug outside of deciding; `twice` is set when it was met for the second time."""
 
     def __init__(self) -> None:
         self.twice = asyncio.Event()
         self._asked = 0
 
-    def __call__(self, _snapshot: Snapshot, _key: Key) -> Decision:
+    def __call__(self) -> datetime:
         self._asked += 1
         if self._asked == 2:
             self.twice.set()
-        raise ZeroDivisionError("a bug of the planner")
+        raise ZeroDivisionError("a bug")
+
+
+def unused_plan(_snapshot: Snapshot, _key: Key) -> Decision:
+    raise AssertionError("there is nothing to decide")
+
+
+def present() -> datetime:
+    return datetime.now(UTC)
 
 
 def unused_render(_snapshot: Snapshot, _decision: Decision) -> tuple[dict[str, object], ...]:
     raise AssertionError("nothing was decided")
 
 
-def reconciler(cache: Cache, metrics: Metrics, plan: BrokenPlan) -> Reconciler:
+def reconciler(cache: Cache, metrics: Metrics, now: Callable[[], datetime] = present) -> Reconciler:
     # No request is made here, and a client without a server would fail the test if one were.
     kube = Kube.__new__(Kube)
     return Reconciler(
@@ -105,9 +115,9 @@ def reconciler(cache: Cache, metrics: Metrics, plan: BrokenPlan) -> Reconciler:
         cache,
         Recorder(kube, instance="test"),
         metrics,
-        plan=plan,
+        plan=unused_plan,
         render=unused_render,
-        now=lambda: datetime.now(UTC),
+        now=now,
     )
 
 
@@ -121,15 +131,15 @@ def cache_with_model(*, synced: bool) -> Cache:
 
 
 async def test_a_bug_in_one_pass_is_counted_and_retried_and_the_worker_lives() -> None:
-    keys, metrics, plan = Queue[Key](), Metrics(), BrokenPlan()
+    keys, metrics, clock = Queue[Key](), Metrics(), BrokenClock()
     leading = asyncio.Event()
     leading.set()
-    made = reconciler(cache_with_model(synced=True), metrics, plan)
+    made = reconciler(cache_with_model(synced=True), metrics, clock)
     worker = asyncio.create_task(
         work(keys, made, leading=leading, metrics=metrics, beat=lambda: None)
     )
     keys.add(KEY)
-    await asyncio.wait_for(plan.twice.wait(), 5)
+    await asyncio.wait_for(clock.twice.wait(), 5)
 
     assert not worker.done()
     assert metrics.registry.get_sample_value("kindling_reconcile_total", {"result": "error"})
@@ -139,12 +149,12 @@ async def test_a_bug_in_one_pass_is_counted_and_retried_and_the_worker_lives() -
 
 
 async def test_nothing_is_decided_before_every_watch_has_delivered() -> None:
-    made = reconciler(cache_with_model(synced=False), Metrics(), BrokenPlan())
+    made = reconciler(cache_with_model(synced=False), Metrics())
 
     assert (await made.reconcile(KEY)).ended is Ended.WAITING
 
 
 async def test_a_model_that_is_gone_needs_no_decision() -> None:
-    made = reconciler(cache_with_model(synced=True), Metrics(), BrokenPlan())
+    made = reconciler(cache_with_model(synced=True), Metrics())
 
     assert (await made.reconcile(Key("ml", "other"))).ended is Ended.GONE
