@@ -68,7 +68,8 @@ def _add_replan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     replan = commands.add_parser(
         "replan",
         help="take the better plan that status tells of",
-        description="Ask for a new plan of a model; if it differs, its replicas are replaced.",
+        description="Ask for a new plan of a model. A rollout replaces its replicas, also where the"
+        " plan stays as it is: the pods become what this operator makes of it.",
         allow_abbrev=False,
     )
     replan.set_defaults(run=_replan)

@@ -46,7 +46,9 @@ async def _replan(name: str, *, namespace: str | None, context: str | None) -> i
     except KubeError as error:
         raise Failure(str(error), code=REFUSED) from error
     watch = f"kubectl get im {name} -n {key.namespace} -w"
-    print(f"{key} plans anew as of {moment}; follow it with: {watch}")
+    print(
+        f"{key} plans anew as of {moment}, and its replicas are replaced; follow it with: {watch}"
+    )
     return 0
 
 

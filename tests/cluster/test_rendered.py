@@ -143,7 +143,8 @@ def test_replan_writes_the_moment_and_nothing_else(
     after = kube.have(MODEL, key.name, key.namespace)
     moment = after["metadata"]["annotations"].pop(ANNOTATION_REPLAN)
     assert capsys.readouterr().out == (
-        f"{key} plans anew as of {moment}; follow it with: kubectl get im {key.name} -n ml -w\n"
+        f"{key} plans anew as of {moment}, and its replicas are replaced; follow it with:"
+        f" kubectl get im {key.name} -n ml -w\n"
     )
     assert after["spec"] == before["spec"]
     assert after["metadata"]["generation"] == before["metadata"]["generation"]

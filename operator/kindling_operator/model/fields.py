@@ -16,6 +16,8 @@ from msgspec import Meta, Struct
 from kindling_operator.model import quantities
 
 MAX_INT32: Final = 2**31 - 1
+CANONICAL: Final = "canonical"
+"""Key of a field's extra data: a function to the one spelling of values that mean the same."""
 MAX_EXACT: Final = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly (RFC 8259, section 6)."""
 
@@ -134,6 +136,7 @@ Duration = Annotated[
             holds=quantities.is_duration,
         ),
     ),
+    Meta(extra={CANONICAL: quantities.canonical_duration}),
 ]
 
 
@@ -151,7 +154,10 @@ def _amount(*, least: int, pattern: str, message: str) -> Meta:
     )
 
 
-_INT_OR_STRING: Final = Meta(extra_json_schema={"x-kubernetes-int-or-string": True})
+_INT_OR_STRING: Final = Meta(
+    extra_json_schema={"x-kubernetes-int-or-string": True},
+    extra={CANONICAL: quantities.canonical_quantity},
+)
 
 Quantity = Annotated[
     int | Annotated[str, text(32)],

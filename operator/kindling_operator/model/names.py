@@ -30,6 +30,8 @@ ANNOTATION_REPLAN = f"{GROUP}/replan"
 ANNOTATION_APPLIED = f"{GROUP}/applied"
 # On a ControllerRevision: "true" once a replica of it stood behind the endpoint.
 ANNOTATION_SERVED = f"{GROUP}/served"
+# On a ControllerRevision: "true" once it was taken back, so that it is not tried again.
+ANNOTATION_FAILED = f"{GROUP}/failed"
 
 GPU_RESOURCE = "nvidia.com/gpu"
 # Labels of nodes: the first by the kubelet, the others by NVIDIA's GPU feature discovery.

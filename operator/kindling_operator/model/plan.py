@@ -65,12 +65,16 @@ class WeightsMount(_Wire, frozen=True, kw_only=True):
 
 
 class PodPlan(_Wire, frozen=True, kw_only=True):
-    """What the pod around the engine asks of the cluster. Memory in bytes, CPU in millicores."""
+    """What the pod around the engine asks of the cluster. Memory in bytes, CPU in millicores.
+
+    `own_account` is True for a ServiceAccount that is made for the model, False for the user's.
+    """
 
     cpu_millis: int
     memory: int
     shared_memory: int
     service_account: str
+    own_account: bool = False
     image_pull_policy: str
     image_pull_secrets: tuple[str, ...] = ()
     node_selector: dict[str, str] = {}
@@ -130,7 +134,8 @@ class Revision:
     `data` is a ControllerRevision's data, kept verbatim: `inputs`, `replan`, `plan`, `template`
     (pod template) and `launch` (launch plan, JSON text). It is None only for a revision that is
     not stored yet: render makes it, and from then on it is re-applied as it is.
-    `served` is True once a replica of it stood behind the endpoint.
+    `served` is True once a replica of
+    it stood behind the endpoint, `failed` once it was taken back instead.
     """
 
     hash: str
@@ -138,6 +143,7 @@ class Revision:
     replan: str
     plan: EnginePlan
     served: bool = False
+    failed: bool = False
     created: datetime | None = None
     data: Mapping[str, Any] | None = None
 

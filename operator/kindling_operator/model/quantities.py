@@ -80,6 +80,16 @@ def duration_seconds(duration: str) -> float:
     return float(sum(Fraction(number) * _SECONDS[unit] for number, unit in parts))
 
 
+def canonical_quantity(quantity: int | str) -> str:
+    """The same text for the same amount: ``1Gi`` and ``1024Mi`` are both ``1073741824``."""
+    return str(quantity_value(quantity))
+
+
+def canonical_duration(duration: str) -> str:
+    """The same text for the same time: ``1h30m`` and ``90m`` are both ``5400.0``."""
+    return str(duration_seconds(duration))
+
+
 def is_quantity(quantity: int | str, *, positive: bool) -> bool:
     """Whether the API takes it: a quantity of at most `MAX_QUANTITY`."""
     try:

@@ -3,7 +3,7 @@
 The rules themselves stand beside the fields that they judge (`fields.Rule`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -37,7 +37,7 @@ def name_problem(name: str) -> str | None:
 
 def spec_problem(spec: Spec) -> str | None:
     """The first broken rule as one sentence that names the field and the value, or None."""
-    judged = _judged(_type_info(type(spec)), spec, "spec")
+    judged = _judged(type_info(type(spec)), spec, "spec")
     problems = (_first_broken(rules, value, path) for rules, value, path in judged)
     return next((problem for problem in problems if problem is not None), None)
 
@@ -50,7 +50,8 @@ def _first_broken(rules: tuple[Rule, ...], value: Any, path: str) -> str | None:
     return None
 
 
-_type_info: Final = cache(mi.type_info)
+type_info: Final = cache(mi.type_info)
+"""The declared type of a part of the spec; made once per type."""
 
 _Place = tuple[mi.Type, Any, str]
 """A type, a value of it, and the value's path."""
@@ -69,7 +70,7 @@ def _parts(kind: mi.Type, value: Any, path: str) -> Iterator[_Place]:
         case mi.Metadata():
             yield kind.type, value, path
         case mi.UnionType():
-            yield from ((option, value, path) for option in kind.types if _holds(option, value))
+            yield from ((option, value, path) for option in kind.types if is_of(option, value))
         case mi.StructType():
             for part in kind.fields:
                 yield part.type, getattr(value, part.name), f"{path}.{part.encode_name}"
@@ -106,19 +107,21 @@ def _unique(kind: mi.Metadata) -> tuple[Rule, ...]:
     return (Rule(cel="", message=f"the same {what} stands twice: remove one", holds=holds),)
 
 
-def _holds(kind: mi.Type, value: Any) -> bool:
+_PLAIN: Final[Mapping[type[mi.Type], type]] = {
+    mi.VarTupleType: tuple,
+    mi.DictType: dict,
+    mi.IntType: int,
+    mi.StrType: str,
+    mi.BoolType: bool,
+}
+
+
+def is_of(kind: mi.Type, value: Any) -> bool:
     """Whether a value is of this member of a union."""
     bare = kind.type if isinstance(kind, mi.Metadata) else kind
-    match bare:
-        case mi.UnionType():
-            return any(_holds(option, value) for option in bare.types)
-        case mi.StructType():
-            return isinstance(value, bare.cls)
-        case mi.VarTupleType():
-            return isinstance(value, tuple)
-        case mi.IntType():
-            return isinstance(value, int)
-        case mi.StrType():
-            return isinstance(value, str)
-        case _:
-            return False
+    if isinstance(bare, mi.UnionType):
+        return any(is_of(option, value) for option in bare.types)
+    if isinstance(bare, mi.StructType | mi.EnumType):
+        return isinstance(value, bare.cls)
+    plain = _PLAIN.get(type(bare))
+    return plain is not None and isinstance(value, plain)

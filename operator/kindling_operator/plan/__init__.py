@@ -12,9 +12,9 @@ from kindling_operator.plan.better import better_plan
 from kindling_operator.plan.checks import judge_beside_the_plan, refusal, unknown_model
 from kindling_operator.plan.choice import Choice, accepted, choose
 from kindling_operator.plan.placement import room_for, room_without
-from kindling_operator.plan.revision import new_revision, wanted_hash
+from kindling_operator.plan.revision import new_revision
 from kindling_operator.plan.rollout import Step, next_step, policy_of
-from kindling_operator.plan.standing import Standing, standings
+from kindling_operator.plan.standing import Standing, standings, stored_for
 from kindling_operator.plan.subject import subject_of
 from kindling_operator.plan.verdicts import change_waits, overdue_verdict, waiting_verdicts
 
@@ -33,7 +33,7 @@ def plan(snapshot: Snapshot, key: Key) -> Decision:
     if isinstance(model, Invalid):
         return _untouched(model, standing)
     # 3. The revision that the spec asks for: stored and therefore frozen, or chosen now.
-    frozen = next((s for s in standing if s.revision.hash == wanted_hash(model)), None)
+    frozen = stored_for(model, standing)
     choice = _choice(snapshot, model, frozen)
     wanted = frozen or _fresh(model, choice) or _running(standing)
     # 4. Nothing to run: say why.
@@ -46,7 +46,7 @@ def plan(snapshot: Snapshot, key: Key) -> Decision:
     # 5. One step of the rollout towards it.
     step = next_step(
         wanted,
-        tuple(each for each in standing if each is not wanted),
+        tuple(each for each in standing if each.revision.hash != wanted.revision.hash),
         desired=model.spec.replicas,
         policy=policy_of(model.spec.rollout),
         now=snapshot.now,

@@ -82,13 +82,15 @@ def _pod(subject: Subject, option: Option) -> PodPlan:
     runtime = subject.spec.runtime or Runtime()
     placement = subject.spec.placement or Placement()
     environment = subject.environment
-    secrets = (*environment.image_pull_secrets, *(ref.name for ref in runtime.image_pull_secrets))
+    own = sorted(ref.name for ref in runtime.image_pull_secrets)
+    secrets = (*environment.image_pull_secrets, *own)
     tolerations = (*placement.tolerations, *((GPU_TOLERATION,) if option.gpu else ()))
     return PodPlan(
         cpu_millis=option.sizing.cpu_millis,
         memory=option.sizing.memory,
         shared_memory=shared_memory(option.sizing.per_pod),
         service_account=runtime.service_account_name or subject.model.key.name,
+        own_account=runtime.service_account_name is None,
         image_pull_policy=environment.image_pull_policy,
         image_pull_secrets=tuple(dict.fromkeys(secrets)),
         node_selector=_node_selector(subject, option),

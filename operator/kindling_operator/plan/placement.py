@@ -15,10 +15,10 @@ from kindling_operator.model.parse import ParsedModel
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan.choice import choose
 from kindling_operator.plan.devices import usable_nodes
-from kindling_operator.plan.revision import stored_revisions, wanted_hash
+from kindling_operator.plan.revision import stored_revisions
 from kindling_operator.plan.rollout import is_overdue, policy_of
 from kindling_operator.plan.room import Room, room_of
-from kindling_operator.plan.standing import Standing, standings
+from kindling_operator.plan.standing import Standing, standings, stored_for
 from kindling_operator.plan.subject import Subject, subject_of
 
 _NEWEST = datetime.max.replace(tzinfo=UTC)
@@ -76,9 +76,7 @@ def _set_aside(snapshot: Snapshot, model: ParsedModel, room: Room) -> Room:
     subject = subject_of(model, snapshot.environment)
     if subject is None or Device.GPU not in subject.architecture.devices:
         return room
-    wanted = wanted_hash(model)
-    found = (s for s in standings(snapshot, model) if s.revision.hash == wanted)
-    standing = next(found, None)
+    standing = stored_for(model, standings(snapshot, model))
     if standing is not None:
         stored = standing.revision
         if stored.plan.gpu is None or _given_up(snapshot, model, standing):

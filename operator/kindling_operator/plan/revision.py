@@ -19,6 +19,7 @@ from kindling_operator.model.api_cache import Cache, ObjectStore
 from kindling_operator.model.api_model import Model
 from kindling_operator.model.api_serving import Serving
 from kindling_operator.model.names import (
+    ANNOTATION_FAILED,
     ANNOTATION_SERVED,
     CONTROLLER_REVISION,
     REVISION_DIGITS,
@@ -28,22 +29,24 @@ from kindling_operator.model.objects import ChildView
 from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.plan import EnginePlan, Revision
 from kindling_operator.model.snapshot import Snapshot
+from kindling_operator.plan.canonical import said
 
 
 def inputs_digest(spec: InferenceModelSpec) -> str:
     """Digest of the fields that a plan depends on.
 
     Fields that have their default are left out, so a new optional field does not change the digest
-    of an object that does not use it.
+    of an object that does not use it; and each value has one spelling.
     """
     cache = spec.cache or Cache()
+    tiers = said(cache)
     inputs = {
-        "model": _said(spec.model),
-        "serving": _said(spec.serving),
-        "placement": _said(spec.placement),
-        "runtime": _said(spec.runtime),
-        "hostMemory": cache.host_memory,
-        "encoderMemory": cache.encoder_memory,
+        "model": said(spec.model),
+        "serving": said(spec.serving),
+        "placement": said(spec.placement),
+        "runtime": said(spec.runtime),
+        "hostMemory": tiers.get("hostMemory"),
+        "encoderMemory": tiers.get("encoderMemory"),
         "objectStore": _store_identity(cache.object_store),
     }
     given = {name: value for name, value in inputs.items() if value not in (None, {})}
@@ -116,6 +119,7 @@ def _stored(child: ChildView, model: str, serving: set[str]) -> Revision | None:
         replan=str(data.get("replan", "")),
         plan=plan,
         served=child.annotations.get(ANNOTATION_SERVED) == "true" or hash_ in serving,
+        failed=child.annotations.get(ANNOTATION_FAILED) == "true",
         created=child.created,
         data=data,
     )
@@ -131,27 +135,3 @@ def _store_identity(store: ObjectStore | None) -> dict[str, Any] | None:
     wire: dict[str, Any] = msgspec.to_builtins(store)
     limits = ("admission", "maxBytes", "maxAge")
     return {key: value for key, value in wire.items() if key not in limits}
-
-
-def _said(value: Any) -> Any:
-    """A value without the fields that have their default, and without what is empty then.
-
-    msgspec's own `omit_defaults` knows simple defaults only, and the digest must not change when a
-    user writes a default out.
-    """
-    if isinstance(value, tuple):
-        return [_said(each) for each in value]
-    if not isinstance(value, msgspec.Struct):
-        return msgspec.to_builtins(value)
-    found = {
-        field.encode_name: _said(getattr(value, field.name))
-        for field in msgspec.structs.fields(value)
-        if getattr(value, field.name) != _default(field)
-    }
-    return {name: said for name, said in found.items() if said not in (None, {})}
-
-
-def _default(field: msgspec.structs.FieldInfo) -> Any:
-    if field.default_factory is not msgspec.NODEFAULT:
-        return field.default_factory()
-    return field.default

@@ -102,13 +102,16 @@ def all_steps(
     while not steps or len(steps) < 2 or steps[-1] != steps[-2]:
         step = next_step(wanted, others, desired=desired, policy=policy, now=now)
         given = {target.revision.hash: target.replicas for target in step.targets}
-        stored = {*given, *(revision.hash for revision in step.kept)}
-        wanted = settle(wanted, given.get(wanted.revision.hash))
-        others = tuple(
-            settle(each, given.get(each.revision.hash))
-            for each in others
+        left = (*(target.revision for target in step.targets), *step.kept)
+        stored = {revision.hash: revision for revision in left}
+        wanted, *others_left = (
+            settle(
+                replace(each, revision=stored[each.revision.hash]), given.get(each.revision.hash)
+            )
+            for each in (wanted, *others)
             if each.revision.hash in stored
         )
+        others = tuple(others_left)
         now += policy.deadline
         steps.append(replace(step, look_again=None))
     return tuple(steps[:-1])
@@ -121,7 +124,7 @@ def _step(
     settled = is_complete(wanted, desired) or (wanted.revision.served and not beside)
     return Step(
         targets=(
-            RevisionTarget(wanted.revision, desired),
+            RevisionTarget(replace(wanted.revision, failed=False), desired),
             *(RevisionTarget(each.revision, each.replicas or 0) for each in beside),
         ),
         kept=_history(others, beside),
@@ -141,7 +144,8 @@ def _rolled_back(
     """The older revision is wanted; the failed one is remembered, so as not to be tried again."""
     left = tuple(each for each in others if each is not back)
     step = next_step(back, left, desired=desired, policy=policy, now=now)
-    return replace(step, kept=(failed.revision, *step.kept), state=RolloutState.ROLLED_BACK)
+    memory = replace(failed.revision, failed=True)
+    return replace(step, kept=(memory, *step.kept), state=RolloutState.ROLLED_BACK)
 
 
 def _history(others: tuple[Standing, ...], beside: tuple[Standing, ...]) -> tuple[Revision, ...]:
@@ -154,10 +158,13 @@ def _history(others: tuple[Standing, ...], beside: tuple[Standing, ...]) -> tupl
 def _deadline(wanted: Standing, desired: int, policy: Policy) -> datetime | None:
     """When a revision that never served is overdue; None while it is not on trial.
 
-    The time runs from its creation, or from that of its first pod: a model may have been at zero
-    replicas since.
+    The time runs from the creation of its Deployment, or from that of its first pod: a model may
+    have been at zero replicas since. Without a Deployment it is on trial only if it was taken back
+    already: then a longer deadline gives it another chance.
     """
-    created = wanted.revision.created
-    if desired == 0 or wanted.revision.served or created is None:
+    if desired == 0 or wanted.revision.served:
         return None
-    return max(created, wanted.started or created) + policy.deadline
+    if wanted.deployed_at is not None:
+        return max(wanted.deployed_at, wanted.started or wanted.deployed_at) + policy.deadline
+    created = wanted.revision.created
+    return created + policy.deadline if wanted.revision.failed and created is not None else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from kindling_operator.model.objects import ChildView
 from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.plan import Revision
 from kindling_operator.model.snapshot import Snapshot
-from kindling_operator.plan.revision import stored_revisions
+from kindling_operator.plan.revision import stored_revisions, wanted_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +19,16 @@ class Standing:
     """One revision and its Deployment: `replicas` asked of it, None without a Deployment.
 
     `available` replicas have been ready; `routed` is True if one of them is among the endpoints.
-    `started` is when the first of its present pods was made, None without pods. `refused` is True
-    while the cluster lets no pod of it be made (a quota, a Pod Security profile).
+    `deployed_at` is when the Deployment was made, `started` when the first of its present pods was,
+    None without pods. `refused` is True while the cluster lets no pod of it be made (a quota, a Pod
+    Security profile).
     """
 
     revision: Revision
     replicas: int | None = None
     available: int = 0
     routed: bool = False
+    deployed_at: datetime | None = None
     started: datetime | None = None
     refused: bool = False
 
@@ -63,9 +65,16 @@ def standing_of(
         replicas=_replicas(deployment) if deployment is not None else None,
         available=deployment.status.get("availableReplicas", 0) if deployment is not None else 0,
         routed=any(pod.name in routed for pod in pods),
+        deployed_at=deployment.created if deployment is not None else None,
         started=min((pod.created for pod in pods), default=None),
         refused=deployment is not None and bool(deployment.failure),
     )
+
+
+def stored_for(model: ParsedModel, standing: Iterable[Standing]) -> Standing | None:
+    """The stored revision that the spec asks for."""
+    name = wanted_hash(model)
+    return next((each for each in standing if each.revision.hash == name), None)
 
 
 def _replicas(deployment: ChildView) -> int:

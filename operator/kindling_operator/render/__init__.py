@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kindling_operator.model.names import CHILD_KINDS
+from kindling_operator.model.names import CHILD_KINDS, SERVICE_ACCOUNT
 from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.plan import Decision
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.render.configmap import launch_config
 from kindling_operator.render.deployment import deployment
 from kindling_operator.render.metadata import Manifest
-from kindling_operator.render.revision import controller_revision, revision_data
+from kindling_operator.render.revision import controller_revision
 from kindling_operator.render.service import service
 from kindling_operator.render.serviceaccount import service_account
 
@@ -27,11 +27,11 @@ def render(snapshot: Snapshot, decision: Decision) -> tuple[Manifest, ...]:
     if decision.untouched or isinstance(model, Invalid):
         return ()
     order = {kind.kind: place for place, kind in enumerate(CHILD_KINDS)}
-    found = _children(model, decision)
+    found = _children(snapshot, model, decision)
     return tuple(sorted(found, key=lambda m: (order[m["kind"]], m["metadata"]["name"])))
 
 
-def _children(model: ParsedModel, decision: Decision) -> Iterator[Manifest]:
+def _children(snapshot: Snapshot, model: ParsedModel, decision: Decision) -> Iterator[Manifest]:
     owner = model.metadata
     for target in decision.targets:
         yield controller_revision(owner, target.revision)
@@ -41,13 +41,24 @@ def _children(model: ParsedModel, decision: Decision) -> Iterator[Manifest]:
         yield controller_revision(owner, revision)
     if decision.targets:
         yield service(owner, port=model.spec.endpoint.port)
-    if model.key.name in _accounts(model, decision):
+    if _has_account(snapshot, model, decision):
         yield service_account(owner)
 
 
-def _accounts(model: ParsedModel, decision: Decision) -> set[str]:
-    """ServiceAccounts that pods of the decision run as, those of frozen templates included."""
-    templates = (
-        revision_data(model.key, target.revision)["template"] for target in decision.targets
+def _has_account(snapshot: Snapshot, model: ParsedModel, decision: Decision) -> bool:
+    """Whether a pod of the decision runs as an account of ours.
+
+    One that the spec names is the user's, also where it bears the model's name. But if we made it
+    in an earlier revision, it stays for as long as pods run as it.
+    """
+    name = model.key.name
+    pods = [target.revision.plan.pod for target in decision.targets]
+    if any(pod.own_account for pod in pods):
+        return True
+    made = any(
+        child.ref.kind == SERVICE_ACCOUNT
+        and child.ref.name == name
+        and child.owner_uid == model.metadata.uid
+        for child in snapshot.children.get(model.key, ())
     )
-    return {template["spec"].get("serviceAccountName", "") for template in templates}
+    return made and any(pod.service_account == name for pod in pods)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from kindling_operator.model.names import (
+    ANNOTATION_FAILED,
     ANNOTATION_SERVED,
     CONTROLLER_REVISION,
     Key,
@@ -37,7 +38,11 @@ def revision_data(key: Key, revision: Revision) -> Mapping[str, Any]:
 
 
 def controller_revision(owner: Metadata, revision: Revision) -> Manifest:
-    """The ControllerRevision of a plan; its annotation remembers that it has served."""
+    """The ControllerRevision of a plan; its annotations remember what became of it."""
+    memory = {
+        ANNOTATION_SERVED: "true" if revision.served else "",
+        ANNOTATION_FAILED: "true" if revision.failed else "",
+    }
     return manifest(
         CONTROLLER_REVISION,
         metadata(
@@ -45,7 +50,7 @@ def controller_revision(owner: Metadata, revision: Revision) -> Manifest:
             revision_object_name(owner.key.name, revision.hash),
             component="plan",
             revision=revision.hash,
-            annotations={ANNOTATION_SERVED: "true"} if revision.served else None,
+            annotations={name: value for name, value in memory.items() if value},
         ),
         revision=_NUMBER,
         data=revision_data(owner.key, revision),

@@ -259,6 +259,13 @@ def test_replan_wants_a_model(name: str, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err == f"kindling: {name!r} names no model; write im/NAME\n"
 
 
+def test_replan_says_that_replicas_are_replaced(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["replan", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "A rollout replaces its replicas, also where the plan stays as it is" in text
+
+
 def test_replan_without_a_kubeconfig(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,7 +16,13 @@ from tests.support.builders import (
 )
 
 from kindling_operator.model.conditions import ConditionType, Reason
-from kindling_operator.model.names import ANNOTATION_REPLAN, ANNOTATION_SERVED, DEPLOYMENT
+from kindling_operator.model.names import (
+    ANNOTATION_FAILED,
+    ANNOTATION_REPLAN,
+    ANNOTATION_SERVED,
+    CONTROLLER_REVISION,
+    DEPLOYMENT,
+)
 from kindling_operator.model.plan import Decision, RolloutState
 
 OTHER = tiny_spec(serving={"contextLength": 1024})
@@ -104,6 +110,41 @@ def test_a_failed_change_is_rolled_back_and_the_next_one_is_tried() -> None:
     fixed = current(found.apply(OTHER).step())
     assert found.deployed() == {old, fixed}
     assert new not in found.remembered()
+
+
+def test_an_operator_that_was_away_before_the_first_pod_gives_the_change_its_time() -> None:
+    """It stored the revision, and died before it made the Deployment."""
+    found, old = served()
+    new = current(found.apply(BROKEN).step())
+    found.children[KEY] = {
+        place: child
+        for place, child in found.children[KEY].items()
+        if child.ref.kind == CONTROLLER_REVISION or child.ref.name != f"tiny-{new}"
+    }
+
+    back = found.later(hours=1).step()
+
+    assert (current(back), back.state) == (new, RolloutState.ROLLING)
+    assert found.deployed() == {old, new}
+    assert found.later(minutes=44).step().state is RolloutState.ROLLING
+    assert found.later(minutes=2).step().state is RolloutState.ROLLED_BACK
+    assert found.later(days=1).step().state is RolloutState.ROLLED_BACK
+
+
+def test_what_was_taken_back_is_written_down_and_no_longer_once_it_is_tried_again() -> None:
+    found, _ = served()
+    new = current(found.apply(BROKEN).step())
+
+    def written() -> dict[str, str]:
+        stored = found.children[KEY][(CONTROLLER_REVISION.kind, f"tiny-{new}")]
+        return dict(stored.annotations)
+
+    found.later(minutes=46).step()
+    assert written() == {ANNOTATION_FAILED: "true"}
+
+    longer = {**BROKEN, "rollout": {"progressDeadline": "2h"}}
+    assert found.apply(longer).step().state is RolloutState.ROLLING
+    assert written() == {}
 
 
 def test_replanning_a_failed_revision_tries_it_again() -> None:

@@ -41,7 +41,43 @@ OUTSIDE = {
         "placement": {"nodeSelector": {}, "tolerations": []},
     },
 }
+GROUPS = [
+    {"name": "full", "kind": "Full", "layers": 2, "kvHeads": 2, "headSize": 64},
+    {"name": "sliding", "kind": "Sliding", "layers": 2, "kvHeads": 2, "headSize": 64, "window": 64},
+]
+ALIKE = {
+    "the order of a set": (
+        {"placement": {"gpu": {"products": ["NVIDIA-H200", "NVIDIA-B200"]}}},
+        {"placement": {"gpu": {"products": ["NVIDIA-B200", "NVIDIA-H200"]}}},
+    ),
+    "the order of modalities": (
+        {"model": {"custom": {"modalities": ["Text", "Image"]}}},
+        {"model": {"custom": {"modalities": ["Image", "Text"]}}},
+    ),
+    "the order of a list by name": (
+        {"runtime": {"imagePullSecrets": [{"name": "a"}, {"name": "b"}]}},
+        {"runtime": {"imagePullSecrets": [{"name": "b"}, {"name": "a"}]}},
+    ),
+    "the order of labels": (
+        {"placement": {"nodeSelector": {"a": "1", "b": "2"}}},
+        {"placement": {"nodeSelector": {"b": "2", "a": "1"}}},
+    ),
+    "the unit of memory": (
+        {"runtime": {"resources": {"memory": "1Gi"}}},
+        {"runtime": {"resources": {"memory": "1024Mi"}}},
+    ),
+    "memory as a number": (
+        {"placement": {"gpu": {"minMemory": "80Gi"}}},
+        {"placement": {"gpu": {"minMemory": 80 * 2**30}}},
+    ),
+    "the unit of CPU": (
+        {"runtime": {"resources": {"cpu": "1500m"}}},
+        {"runtime": {"resources": {"cpu": "1.5"}}},
+    ),
+    "the unit of a tier": ({"cache": {"hostMemory": "1Gi"}}, {"cache": {"hostMemory": "1024Mi"}}),
+}
 INSIDE = {
+    "a little more memory": {"runtime": {"resources": {"memory": "1025Mi"}}},
     "the weights": {"model": {"weights": {"revision": "3f0c"}}},
     "the architecture": {"model": {"custom": {"contextLength": 2048}}},
     "the context": {"serving": {"contextLength": 2048}},
@@ -61,6 +97,47 @@ def test_a_plan_does_not_depend_on(patch: Any) -> None:
 @pytest.mark.parametrize("patch", INSIDE.values(), ids=INSIDE.keys())
 def test_a_plan_depends_on(patch: Any) -> None:
     assert inputs_digest(model(patch).spec) != inputs_digest(model().spec)
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE.values(), ids=ALIKE.keys())
+def test_a_plan_does_not_depend_on_how_it_is_spelled(one: Any, other: Any) -> None:
+    assert inputs_digest(model(one).spec) == inputs_digest(model(other).spec)
+    assert inputs_digest(model(one).spec) != inputs_digest(model().spec)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        *(ALIKE[name] for name in ("the order of a list by name", "the unit of memory")),
+        (
+            {"serving": {"modalities": ["Text", "Image"]}},
+            {"serving": {"modalities": ["Image", "Text"]}},
+        ),
+        (
+            {"model": {"custom": {"attention": GROUPS}}},
+            {"model": {"custom": {"attention": GROUPS[::-1]}}},
+        ),
+    ],
+)
+def test_what_is_spelled_otherwise_is_planned_alike(one: Any, other: Any) -> None:
+    base = tiny_spec(tiny_architecture(modalities=["Text", "Image", "Audio"]))
+    found = Cluster().apply(merged(base, one))
+    made = found.step().current
+    assert made is not None
+
+    again = found.apply(merged(base, other)).step()
+
+    assert again.current is not None
+    assert again.current.hash == made.hash
+    assert again.better is None
+
+
+def test_arguments_keep_their_order() -> None:
+    """vLLM takes the last of two that contradict each other."""
+    one, other = (
+        {"serving": {"extraArgs": [f"--{name}=1" for name in order]}} for order in ("ab", "ba")
+    )
+    assert inputs_digest(model(one).spec) != inputs_digest(model(other).spec)
 
 
 def store(**fields: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The rollout as a table of moments, and whole rollouts as invariants."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -36,6 +37,7 @@ def standing(
         replicas=replicas,
         available=available,
         routed=routed,
+        deployed_at=created if replicas is not None else None,
         started=started,
     )
 
@@ -51,7 +53,7 @@ def shown(step: Step) -> tuple[dict[str, int], list[str], RolloutState]:
 
 STEADY, ROLLING = RolloutState.STEADY, RolloutState.ROLLING
 HELD, BACK = RolloutState.HELD, RolloutState.ROLLED_BACK
-NEW = standing("new", None, created=None)
+NEW = standing("new", None)
 
 # The wanted revision, the others, then the replicas to have, what is remembered, the state.
 MOMENTS = {
@@ -154,11 +156,43 @@ def test_a_failed_change_is_rolled_back_and_remembered() -> None:
     step = next_step(failed, (serving("old"),), desired=3, policy=ROLLBACK, now=LATE)
     assert shown(step) == ({"old": 3}, ["new"], BACK)
 
-    gone = standing("new", None)
+    assert [each.failed for each in step.kept] == [True]
+
+    gone = Standing(step.kept[0])
     later = next_step(
         gone, (serving("old"),), desired=3, policy=ROLLBACK, now=LATE + timedelta(days=9)
     )
     assert shown(later) == ({"old": 3}, ["new"], BACK)
+
+
+def test_without_a_deployment_there_is_no_trial() -> None:
+    """The operator was away for an hour after it had stored the revision."""
+    stored = standing("new", None)
+
+    step = next_step(stored, (serving("old"),), desired=2, policy=ROLLBACK, now=LATE)
+
+    assert shown(step) == ({"new": 2, "old": 2}, [], ROLLING)
+    assert not step.overdue
+    assert step.look_again is None
+
+
+def test_a_longer_deadline_tries_a_failed_revision_again() -> None:
+    failed = Standing(replace(revision("new"), failed=True))
+    longer = Policy(2 * DEADLINE, OnFailure.ROLLBACK)
+
+    step = next_step(failed, (serving("old"),), desired=2, policy=longer, now=LATE)
+
+    assert shown(step) == ({"new": 2, "old": 2}, [], ROLLING)
+    assert [target.revision.failed for target in step.targets] == [False, False]
+
+
+def test_a_revision_that_is_tried_again_has_its_whole_time_again() -> None:
+    again = replace(standing("new", 2), deployed_at=LATE)
+
+    step = next_step(again, (serving("old"),), desired=2, policy=ROLLBACK, now=LATE)
+
+    assert not step.overdue
+    assert step.look_again == LATE + DEADLINE
 
 
 def test_a_failed_change_is_held_if_the_user_says_so() -> None:
@@ -223,7 +257,8 @@ def broken(stand: Standing, replicas: int | None) -> Standing:
     """The revision "new" never comes up."""
     if stand.revision.hash != "new":
         return settled(stand, replicas)
-    return standing("new", replicas)
+    made = NOW if replicas is not None else None
+    return Standing(stand.revision, replicas=replicas, deployed_at=made)
 
 
 @pytest.mark.parametrize("desired", [1, 2, 5])

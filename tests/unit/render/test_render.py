@@ -228,6 +228,30 @@ def test_an_account_of_the_users_own_is_neither_made_nor_owned() -> None:
     assert pod(spec)["serviceAccountName"] == "own"
 
 
+def test_an_account_of_the_users_own_may_bear_the_models_name() -> None:
+    spec = tiny_spec(runtime={"serviceAccountName": "tiny"})
+    found = cluster(spec)
+    found.step()
+
+    assert "ServiceAccount" not in {m["kind"] for m in found.manifests()}
+    assert pod(spec)["serviceAccountName"] == "tiny"
+
+
+def test_our_account_stays_when_the_spec_comes_to_name_it() -> None:
+    """Its pods would be refused without it, and it is not the user's."""
+    found = cluster(tiny_spec())
+    first = found.step().current
+    assert first is not None
+    found.serve(first.hash).step()
+
+    second = found.apply(tiny_spec(runtime={"serviceAccountName": "tiny"})).step().current
+    assert second is not None
+    found.serve(second.hash).step()
+
+    assert found.deployed() == {second.hash}
+    assert "ServiceAccount" in {m["kind"] for m in found.manifests()}
+
+
 def test_our_account_stays_while_a_frozen_template_runs_as_it() -> None:
     found = cluster(tiny_spec())
     first = found.step().current
