@@ -126,7 +126,7 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
         remedy="Read the message of Available; correct the spec.",
     ),
     Reason.ROLLED_BACK: ReasonRow(
-        on=false_for(C.PROGRESSING),
+        on=false_for(C.PROGRESSING, C.PLAN_CURRENT),
         example=(
             "Revision flint-9c41d2a07b failed (EngineFailed), flint-1b7e44d0c2 serves again: "
             "correct the spec to try once more."
@@ -134,7 +134,7 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
         remedy="Correct the spec; the failed revision is not tried again.",
     ),
     Reason.HELD: ReasonRow(
-        on=false_for(C.PROGRESSING),
+        on=false_for(C.PROGRESSING, C.PLAN_CURRENT),
         example=(
             "Revision flint-9c41d2a07b failed and is held as spec.rollout.onFailure asks: correct"
             " the spec, or set onFailure to Rollback."

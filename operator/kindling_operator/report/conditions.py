@@ -175,13 +175,27 @@ def _plan_current(known: Facts) -> Verdict:
             C.PLAN_CURRENT, Reason.NOT_MEASURED, "No replica has reported its numbers yet."
         )
     name = object_name(decision.key.name, decision.current.hash)
-    return Verdict(
-        C.PLAN_CURRENT,
-        Reason.CURRENT,
-        f"All replicas run the plan {name}, and no better one is known."
-        if decision.state is RolloutState.STEADY and len(decision.targets) == 1
-        else f"Replicas change to the plan {name}.",
-    )
+    reason, message = _plan_in_use(decision, name)
+    return Verdict(C.PLAN_CURRENT, reason, message)
+
+
+def _plan_in_use(decision: Decision, name: str) -> tuple[Reason, str]:
+    """Which plan the replicas run; `name` is that of the current one."""
+    if decision.state is RolloutState.ROLLED_BACK:
+        return (
+            Reason.ROLLED_BACK,
+            f"The plan of the present spec failed and all replicas run the plan {name}: correct the"
+            " spec to try once more.",
+        )
+    if decision.state is RolloutState.HELD:
+        return (
+            Reason.HELD,
+            f"The plan {name} failed and is held beside the one that serves: correct the spec, or"
+            " set onFailure to Rollback.",
+        )
+    if decision.state is RolloutState.STEADY and len(decision.targets) == 1:
+        return Reason.CURRENT, f"All replicas run the plan {name}, and no better one is known."
+    return Reason.CURRENT, f"Replicas change to the plan {name}."
 
 
 def _ready(found: dict[C, Verdict]) -> Verdict:

@@ -110,3 +110,37 @@ def test_a_stored_plan_outlives_a_refusal_of_its_own_fields(
 
     assert decision.refused is None
     assert found.deployed() == {name}
+
+
+BROKEN = {"runtime": {"image": "registry.test/broken"}}
+
+
+def failed(**rollout: Any) -> tuple[Cluster, str, str]:
+    """A model that serves, and a change to it that does not; their revisions."""
+    found, old = ready()
+    new = current(found.apply(tiny_spec(**BROKEN, rollout=rollout)).step())
+    found.start(new).step()
+    found.later(minutes=46).step()
+    return found, old, new
+
+
+def test_after_a_rollback_no_plan_is_about_to_change() -> None:
+    found, old, _ = failed()
+
+    assert condition(found, ConditionType.PLAN_CURRENT) == (
+        "False",
+        Reason.ROLLED_BACK.value,
+        f"The plan of the present spec failed and all replicas run the plan tiny-{old}: correct the"
+        " spec to try once more.",
+    )
+
+
+def test_a_plan_that_is_held_is_not_the_one_that_serves() -> None:
+    found, _, new = failed(onFailure="Hold")
+
+    assert condition(found, ConditionType.PLAN_CURRENT) == (
+        "False",
+        Reason.HELD.value,
+        f"The plan tiny-{new} failed and is held beside the one that serves: correct the spec, or"
+        " set onFailure to Rollback.",
+    )
