@@ -140,6 +140,46 @@ async def test_an_object_that_somebody_makes_between_look_and_write_is_not_taken
     assert second.verdict.reason is Reason.NAME_CONFLICT
 
 
+async def test_a_bare_account_that_somebody_makes_in_between_is_not_adopted(
+    client: Interrupted, kube: Admin, seen: Snapshot, namespace: str
+) -> None:
+    """It has no field that an apply could conflict with."""
+    bare = {"name": CHILD, "namespace": namespace}
+    client.foreign = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": bare}
+    account = {**config_map(seen), "kind": "ServiceAccount"}
+    account.pop("data")
+    outcome = await apply(client, seen, account)
+
+    assert outcome.retry is not None
+    assert outcome.retry.reason == "Conflict"
+    found = kube.have(SERVICE_ACCOUNT, CHILD, namespace)["metadata"]
+    assert not {"ownerReferences", "labels"} & set(found)
+
+    client.foreign = None
+    second = await apply(client, seen, account)
+    assert second.verdict is not None
+    assert second.verdict.reason is Reason.NAME_CONFLICT
+
+
+@pytest.mark.parametrize("watched", [True, False])
+async def test_a_field_of_the_creation_that_is_not_sent_any_more_goes(
+    client: Interrupted, kube: Admin, seen: Snapshot, namespace: str, watched: bool
+) -> None:
+    await apply(client, seen, config_map(seen, data={"plan.json": "{}", "old": "x"}))
+    stored = kube.have(CONFIG_MAP, CHILD, namespace)
+
+    outcome = await apply(client, shown(seen, stored) if watched else seen, config_map(seen))
+
+    assert (outcome.retry, outcome.verdict) == (None, None)
+    found = kube.have(CONFIG_MAP, CHILD, namespace)
+    assert found["data"] == {"plan.json": "{}"}
+    (entry,) = found["metadata"]["managedFields"]
+    assert (entry["manager"], entry["operation"]) == (names.FIELD_MANAGER, "Apply")
+    assert [ref.resource_version for ref in outcome.applied] == [
+        found["metadata"]["resourceVersion"]
+    ]
+
+
 async def test_a_child_that_changed_since_it_was_seen_is_looked_at_again(
     client: Interrupted, kube: Admin, seen: Snapshot, namespace: str
 ) -> None:

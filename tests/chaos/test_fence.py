@@ -148,14 +148,14 @@ async def test_an_object_that_was_made_again_is_not_mistaken_for_the_old_one(
     assert kube.get(CONFIG_MAP, "probe", namespace) is None
 
 
-async def test_a_field_of_another_is_not_taken_unless_asked(
+async def test_a_creation_takes_nothing_over_and_an_apply_does(
     fenced: tuple[Kube, Proxy], kube: Admin, namespace: str
 ) -> None:
     client, _ = fenced
     kube.apply({**config_map(namespace), "data": {"a": "theirs"}})
 
     with pytest.raises(ConflictError):
-        await client.apply(config_map(namespace), CONFIG_MAP, manager=FIELD_MANAGER, force=False)
+        await client.create(config_map(namespace), CONFIG_MAP, manager=FIELD_MANAGER)
     await client.apply(config_map(namespace), CONFIG_MAP, manager=FIELD_MANAGER)
 
     assert kube.have(CONFIG_MAP, "probe", namespace)["data"] == {"a": "b"}

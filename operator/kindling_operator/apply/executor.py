@@ -7,7 +7,7 @@ from typing import Any
 from kindling_operator.apply.names_taken import Child, Taken, conflict, look
 from kindling_operator.apply.needs import needs_apply, stamped
 from kindling_operator.apply.prune import left_over
-from kindling_operator.kube.client import Kube
+from kindling_operator.kube.client import Body, Kube
 from kindling_operator.kube.errors import (
     FencedError,
     ForbiddenError,
@@ -84,18 +84,26 @@ async def _apply_all(kube: Kube, wanted: Sequence[Child], counted: Counted) -> O
 async def _apply(kube: Kube, child: Child, desired: Mapping[str, Any]) -> ObjectRef:
     """Write one child; what stood under its name when it was looked at is the precondition.
 
-    Where nothing stood, fields are not taken by force: an object that somebody made in between
-    answers with a conflict, and the next look names it.
+    Where nothing stood it is created, never applied: an apply would adopt what somebody else has
+    made in between, such as a bare ServiceAccount; a creation answers with a conflict, and the
+    next look names it.
     """
-    metadata = dict(desired["metadata"])
-    if child.ref is not None:
-        metadata |= {"uid": child.ref.uid, "resourceVersion": child.ref.resource_version}
-    body = await kube.apply(
-        {**desired, "metadata": metadata},
-        child.kind,
-        manager=FIELD_MANAGER,
-        force=child.ref is not None,
-    )
+    if child.ref is None:
+        body = await kube.create(desired, child.kind, manager=FIELD_MANAGER)
+    else:
+        ref = child.ref
+        if child.created_entry is not None:
+            ref = _written(child, await kube.claim(ref, child.created_entry))
+        metadata = {"uid": ref.uid, "resourceVersion": ref.resource_version}
+        body = await kube.apply(
+            {**desired, "metadata": {**desired["metadata"], **metadata}},
+            child.kind,
+            manager=FIELD_MANAGER,
+        )
+    return _written(child, body)
+
+
+def _written(child: Child, body: Body) -> ObjectRef:
     new = body["metadata"]
     return ObjectRef(child.kind, new["namespace"], new["name"], new["uid"], new["resourceVersion"])
 

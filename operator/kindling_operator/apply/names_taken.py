@@ -8,6 +8,7 @@ from typing import Any
 from kindling_operator.kube.client import Body, Kube
 from kindling_operator.kube.errors import NotFoundError
 from kindling_operator.kube.kinds import MODEL
+from kindling_operator.kube.managers import created_entry
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.names import CHILD_KINDS, Key, Kind
 from kindling_operator.model.objects import ChildView, ObjectRef
@@ -20,12 +21,13 @@ _KINDS = {(kind.api_version, kind.kind): kind for kind in CHILD_KINDS}
 class Child:
     """One manifest with what stands under its name now: `ref` None is nothing, and then the
     object is created; else exactly that object, unchanged, is written. `observed` is its view, None
-    while the watch has not shown it yet."""
+    while the watch has not shown it yet. `created_entry` as in ChildView."""
 
     kind: Kind
     manifest: Mapping[str, Any]
     observed: ChildView | None
     ref: ObjectRef | None
+    created_entry: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +78,14 @@ async def _look_at(
     kind, name = kind_of(manifest), manifest["metadata"]["name"]
     seen = shown.get((kind, name))
     if seen is not None and seen.owner_uid == owner_uid:
-        return Child(kind, manifest, seen, seen.ref)
+        return Child(kind, manifest, seen, seen.ref, seen.created_entry)
     try:
         found = await kube.get(kind, key.namespace, name)
     except NotFoundError:
         return Child(kind, manifest, None, None)
     ref, controller = _ref(kind, found), _controller(found)
     if controller.get("uid") == owner_uid:
-        return Child(kind, manifest, None, ref)
+        return Child(kind, manifest, None, ref, created_entry(found))
     former = (controller.get("kind"), controller.get("name")) == (MODEL.kind, key.name)
     return Taken(ref, leaving=former or "deletionTimestamp" in found["metadata"])
 

@@ -128,30 +128,63 @@ class Kube:
             "list", kind.kind, lambda t: self._dynamic.get(resource, **_fresh(query), **t)
         )
 
-    async def apply(
-        self, manifest: Mapping[str, Any], kind: Kind, *, manager: str, force: bool = True
-    ) -> Body:
-        """Server-side apply; the object as it is after it.
+    async def apply(self, manifest: Mapping[str, Any], kind: Kind, *, manager: str) -> Body:
+        """Server-side apply, which takes over fields that others hold; the object after it.
 
         With metadata.uid in the manifest it is never created; with metadata.resourceVersion it
-        must not have changed. `force` takes over fields that others hold. ConflictError if a
-        precondition does not hold, or if another holds a field and `force` is off.
+        must not have changed. ConflictError if a precondition does not hold.
         """
-        return await self._apply(self._resource(kind), manifest, kind, manager, force=force)
+        return await self._apply(self._resource(kind), manifest, kind, manager)
 
     async def apply_status(self, manifest: Mapping[str, Any], kind: Kind, *, manager: str) -> Body:
         """Server-side apply of the status subresource."""
         resource = self._resource(kind).subresources["status"]
         return await self._apply(resource, manifest, kind, manager, verb="apply-status")
 
-    async def create(self, manifest: Mapping[str, Any], kind: Kind) -> Body:
-        """Create; ConflictError if the name is taken."""
+    async def create(
+        self, manifest: Mapping[str, Any], kind: Kind, *, manager: str | None = None
+    ) -> Body:
+        """Create; ConflictError if the name is taken.
+
+        Unlike an apply it never adopts what somebody else makes at the same moment. The fields
+        belong to `manager` (None: to the user agent) as of an update: `claim` them before the
+        first apply.
+        """
         resource, body = self._resource(kind), dict(manifest)
         return await self._call(
             "create",
             kind.kind,
-            lambda t: self._dynamic.create(resource, body=body, **t),
+            lambda t: self._dynamic.create(resource, body=body, field_manager=manager, **t),
             what=f"create {kind.kind} {_path(body)}",
+        )
+
+    async def claim(self, ref: ObjectRef, entry: int) -> Body:
+        """Make the fields of a creation those of an apply, so that a later apply can drop some.
+
+        `entry` is the creation's place in metadata.managedFields of the object as observed;
+        ConflictError if it changed since. As client-go's csaupgrade does it.
+        """
+        resource = self._resource(ref.kind)
+        patch = [
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": ref.resource_version},
+            {
+                "op": "replace",
+                "path": f"/metadata/managedFields/{entry}/operation",
+                "value": "Apply",
+            },
+        ]
+        return await self._call(
+            "claim",
+            ref.kind.kind,
+            lambda t: self._dynamic.patch(
+                resource,
+                body=patch,
+                name=ref.name,
+                namespace=ref.namespace,
+                content_type="application/json-patch+json",
+                **t,
+            ),
+            what=f"claim {ref}",
         )
 
     async def replace(self, manifest: Mapping[str, Any], kind: Kind) -> Body:
@@ -191,14 +224,13 @@ class Kube:
         manager: str,
         *,
         verb: str = "apply",
-        force: bool = True,
     ) -> Body:
         body = dict(manifest)
         return await self._call(
             verb,
             kind.kind,
             lambda t: self._dynamic.server_side_apply(
-                resource, body=body, field_manager=manager, force_conflicts=force, **t
+                resource, body=body, field_manager=manager, force_conflicts=True, **t
             ),
             what=f"{verb} {kind.kind} {_path(body)}",
         )

@@ -116,7 +116,8 @@ class ChildView:
     metadata; `status` holds the integers of a Deployment's status (replicas, readyReplicas,
     availableReplicas, updatedReplicas, observedGeneration) and is empty for other kinds.
     `failure` is the message of a Deployment's condition ReplicaFailure while it is True (a quota,
-    a Pod Security profile, a missing ServiceAccount), else "".
+    a Pod Security profile, a missing ServiceAccount), else "". `created_entry` is the place of our
+    creation among the object's managedFields while no apply has taken its fields over.
     """
 
     ref: ObjectRef
@@ -128,6 +129,7 @@ class ChildView:
     manifest: Mapping[str, Any]
     status: Mapping[str, int] = field(default_factory=dict)
     failure: str = ""
+    created_entry: int | None = None
 
     @property
     def annotations(self) -> Mapping[str, str]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from kindling_operator.kube.kinds import MODEL
+from kindling_operator.kube.managers import created_entry
 from kindling_operator.model import names
 from kindling_operator.model.names import Key, Kind
 from kindling_operator.model.objects import (
@@ -167,6 +168,7 @@ def child(body: Body, kind: Kind) -> ChildView:
         generation=number(body, "metadata", "generation"),
         terminating=bool(text(body, "metadata", "deletionTimestamp")),
         manifest=_own_part(body, kind),
+        created_entry=created_entry(body),
         failure=_replica_failure(body) if kind == names.DEPLOYMENT else "",
         status={
             field: number(body, "status", field)

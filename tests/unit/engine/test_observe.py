@@ -289,3 +289,25 @@ def test_a_child_wakes_its_owner_also_when_its_label_was_changed() -> None:
     assert watched.wakes(body) == {KEY, Key("ml", "other")}
     assert PODS.wakes({"metadata": metadata("p", labels=LABELS)}) == {KEY}
     assert PODS.wakes({"metadata": metadata("p")}) == frozenset()
+
+
+CREATED = {"manager": names.FIELD_MANAGER, "operation": "Update"}
+
+
+@pytest.mark.parametrize(
+    ("entries", "place"),
+    [
+        ([CREATED], 0),
+        ([{"manager": "kubectl", "operation": "Update"}, CREATED], 1),
+        ([{**CREATED, "operation": "Apply"}], None),
+        ([{**CREATED, "subresource": "status"}], None),
+        ([3], None),
+        (3, None),
+    ],
+)
+def test_the_place_of_our_creation_among_the_managers_is_read(
+    entries: Any, place: int | None
+) -> None:
+    body = {"metadata": metadata("flint", managedFields=entries)}
+
+    assert parse.child(body, CONFIG_MAP).created_entry == place
