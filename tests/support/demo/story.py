@@ -16,6 +16,7 @@ from tests.support.demo.progress import Progress
 from tests.support.demo.record import Record, kind_of_run
 from tests.support.install import Images
 from tests.support.kube import MODEL, Kube, Object
+from tests.support.kube import VOLUME as CLUSTER_VOLUME
 from tests.support.onenode import COMMAND, ROOT, UP_SECONDS, Cluster, run
 from tests.support.openai_access import forwarded
 from tests.support.waiting import Say
@@ -91,6 +92,11 @@ class Story:
             sys.executable, "-m", "tests.support.tinymodel", folder, seconds=60, say=self._say
         )
         self._say(f"  {out.strip()}")
+        left = kube.get(CLUSTER_VOLUME, VOLUME)
+        if left is not None and left["status"].get("phase") == "Released":
+            # Its claim went with a deleted namespace; it would wait for that very claim for ever.
+            kube.delete(CLUSTER_VOLUME, VOLUME)
+            kube.wait_gone(CLUSTER_VOLUME, VOLUME, seconds=30)
         self._cluster.volume(VOLUME, folder.parent)
         kube.apply(manifests.claim(VOLUME, NAMESPACE, volume=VOLUME))
 
