@@ -1,5 +1,6 @@
 """What several of these tests begin or end with."""
 
+import time
 from typing import Final
 
 from tests.support import audit, kubelet
@@ -13,7 +14,7 @@ from kindling_operator.model.names import CHILD_KINDS
 NAME: Final = "tiny"
 URI: Final = "file:///models/tiny"
 SECONDS: Final = 30
-QUIET_SECONDS: Final = 1
+QUIET_SECONDS: Final = 1.5
 
 
 def apply(kube: Kube, namespace: str) -> None:
@@ -58,8 +59,9 @@ def settle(plane: ControlPlane, *users: str) -> int:
 
     def quiet() -> bool:
         nonlocal mark
+        time.sleep(QUIET_SECONDS)
         since, mark = mark, audit.end(plane.audit_log)
         return not any(audit.written(plane.audit_log, user, start=since) for user in users)
 
-    until("the operator to have nothing left to write", quiet, seconds=60, every=QUIET_SECONDS)
+    until("the operator to have nothing left to write", quiet, seconds=60)
     return mark

@@ -12,8 +12,9 @@ from tests.chaos.stories import NAME, SECONDS, apply, made
 from tests.support import audit
 from tests.support.apiserver import ControlPlane
 from tests.support.audit import LEASES, Request
+from tests.support.faulty_operator import FREEZE_AT
 from tests.support.kube import MODEL, Kube
-from tests.support.operator_process import LEASE_NAME, NAMESPACE, OperatorProcess
+from tests.support.operator_process import FAULTY_ENTRY, LEASE_NAME, NAMESPACE, OperatorProcess
 from tests.support.proxy import proxied
 from tests.support.roles import roles
 from tests.support.waiting import until
@@ -113,6 +114,27 @@ def test_a_leader_that_was_frozen_past_its_lease_writes_nothing_when_it_wakes(
     assert overlaps(plane, start=mark) == []
     assert [pair[user].ended for user in USERS] == [None, None]
     assert [pair[user].metric("kindling_leading") for user in USERS].count(1.0) == 1
+
+
+@pytest.mark.parametrize("number", [2, 6])
+def test_a_write_that_was_decided_before_a_long_sleep_is_not_sent_after_it(
+    start: StartOperator, plane: ControlPlane, kube: Kube, namespace: str, number: int
+) -> None:
+    first = start(FIRST, entry=FAULTY_ENTRY, settings={FREEZE_AT: str(number)})
+    first.wait_leading(kube)
+    second = start(SECOND)
+    apply(kube, namespace)
+    until("the first to be stopped", lambda: first.frozen, seconds=SECONDS, every=0.1)
+    second.wait_leading(kube)
+    made(kube, namespace)
+    mark = audit.end(plane.audit_log)
+
+    first.freeze(frozen=False)
+    time.sleep(3)
+
+    assert second.leads(kube)
+    assert audit.written(plane.audit_log, FIRST, start=mark) == [], "not even one that is refused"
+    assert first.ended is None
 
 
 def test_a_leader_that_is_cut_off_stops_before_another_leads(

@@ -114,6 +114,12 @@ class OperatorProcess:
         """SIGSTOP or SIGCONT."""
         os.kill(self.pid, signal.SIGSTOP if frozen else signal.SIGCONT)
 
+    @property
+    def frozen(self) -> bool:
+        """Whether it is stopped, by whatever signal."""
+        stat = Path(f"/proc/{self.pid}/stat").read_text()
+        return stat.rpartition(")")[2].split()[0] == "T"
+
     def leads(self, kube: Kube) -> bool:
         """Whether the Lease names it."""
         lease = kube.get(LEASE, LEASE_NAME, NAMESPACE)
