@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from kindling_runtime import clock, contract, termination
-from kindling_runtime.contract import ExitCode
+from kindling_runtime.contract import ExitCode, Reason
 
 _log = logging.getLogger("kindling_runtime")
 
@@ -49,7 +49,7 @@ def _serve(arguments: argparse.Namespace) -> ExitCode:
 
 def _refuse(termination_log: Path, problem: str) -> ExitCode:
     _log.error(problem)
-    termination.write(termination_log, problem)
+    termination.write(termination_log, Reason.CONTRACT_REFUSED, problem)
     return ExitCode.CONTRACT
 
 

@@ -80,11 +80,14 @@ class Reason(enum.StrEnum):
     TERMINATION_REQUESTED = "TerminationRequested"
     DRAINED = "Drained"
     STOPPED_WHILE_LOADING = "StoppedWhileLoading"
+    CONTRACT_REFUSED = "ContractRefused"
     PREFLIGHT_FAILED = "PreflightFailed"
+    WEIGHTS_INCOMPLETE = "WeightsIncomplete"
     ENGINE_EXITED = "EngineExited"
     START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
     WEDGED = "Wedged"
     DRAIN_DEADLINE_EXCEEDED = "DrainDeadlineExceeded"
+    RUNTIME_FAILED = "RuntimeFailed"
 
 
 class DrainStep(enum.StrEnum):
@@ -268,6 +271,18 @@ def termination_grace_seconds(drain: Drain) -> int:
     """The pod's `terminationGracePeriodSeconds`: every wait of a drain, one after the other."""
     waits = drain.endpoint_seconds + drain.stream_seconds + drain.grace_seconds
     return waits + KILL_SECONDS + EXIT_MARGIN_SECONDS
+
+
+def last_words(reason: Reason, sentence: str) -> str:
+    """The termination message: for `kubectl describe`, and for the operator to read back."""
+    return f"{reason}: {sentence}"
+
+
+def read_last_words(message: str) -> tuple[Reason | None, str]:
+    """Reason and sentence of a termination message; no reason in one that is not the runtime's."""
+    word, colon, sentence = message.partition(": ")
+    known = bool(colon) and word in set(Reason)
+    return (Reason(word), sentence) if known else (None, message)
 
 
 def encode(plan: LaunchPlan) -> bytes:

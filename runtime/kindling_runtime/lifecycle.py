@@ -254,7 +254,7 @@ def _enter(state: State, phase: Phase, reason: Reason, *, message: str, now: flo
 def _preflight_failed(state: State, event: PreflightFailed, *, now: float) -> State:
     if state.phase is not Phase.STARTING:
         return state
-    return _enter(state, Phase.FAILED, Reason.PREFLIGHT_FAILED, message=event.problem, now=now)
+    return _enter(state, Phase.FAILED, event.reason, message=event.problem, now=now)
 
 
 def _engine_started(state: State, event: EngineStarted, *, now: float) -> State:

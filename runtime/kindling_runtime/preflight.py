@@ -11,7 +11,8 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from kindling_runtime.contract import BIND_HOST, LaunchPlan
+from kindling_runtime.contract import BIND_HOST, LaunchPlan, Reason
+from kindling_runtime.state import PreflightFailed
 
 Check = Callable[[LaunchPlan], str | None]
 
@@ -114,19 +115,32 @@ def port_taken(port: int, error: OSError, *, owner: str) -> str:
     )
 
 
-CHECKS: tuple[Check, ...] = (
+WEIGHTS_CHECKS: tuple[Check, ...] = (
     weights_folder_exists,
     weights_folder_listable,
     required_files_present,
     weights_files_readable,
     required_json_parses,
-    engine_command_found,
-    engine_port_free,
 )
+POD_CHECKS: tuple[Check, ...] = (engine_command_found, engine_port_free)
 
 
-def first_problem(plan: LaunchPlan, checks: tuple[Check, ...] = CHECKS) -> str | None:
-    """The sentence of the first check that fails, or None.
+def first_problem(
+    plan: LaunchPlan,
+    *,
+    weights: tuple[Check, ...] = WEIGHTS_CHECKS,
+    pod: tuple[Check, ...] = POD_CHECKS,
+) -> PreflightFailed | None:
+    """The sentence of the first check that fails, with its reason, or None."""
+    for reason, checks in ((Reason.WEIGHTS_INCOMPLETE, weights), (Reason.PREFLIGHT_FAILED, pod)):
+        problem = _first_of(checks, plan)
+        if problem is not None:
+            return PreflightFailed(problem, reason)
+    return None
+
+
+def _first_of(checks: tuple[Check, ...], plan: LaunchPlan) -> str | None:
+    """What the first check that fails says.
 
     A check that the file system itself interrupts (a stale mount, an I/O error) fails with its
     words.

@@ -5,7 +5,7 @@ import logging
 from pathlib import Path
 
 from kindling_runtime import termination
-from kindling_runtime.contract import ExitCode, LaunchPlan, Phase
+from kindling_runtime.contract import ExitCode, LaunchPlan, Phase, Reason
 from kindling_runtime.state import State
 from kindling_runtime.supervise import Supervisor
 
@@ -30,7 +30,7 @@ def supervise(
 
     def changed(state: State) -> None:
         if state.phase in _LAST_PHASES:
-            termination.write(termination_log, state.message)
+            termination.write(termination_log, state.reason, state.message)
 
     async def run() -> State:
         return await Supervisor(
@@ -45,5 +45,5 @@ def supervise(
             cause = cause.exceptions[0]
         problem = f"the runtime itself failed with {type(cause).__name__}: {cause}; report its log"
         _log.exception(problem)
-        termination.write(termination_log, problem)
+        termination.write(termination_log, Reason.RUNTIME_FAILED, problem)
         return ExitCode.ENGINE

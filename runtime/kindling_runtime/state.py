@@ -36,6 +36,7 @@ class PreflightFailed:
     """The pod cannot serve as it is; `problem` is one sentence."""
 
     problem: str
+    reason: Reason = Reason.PREFLIGHT_FAILED
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,5 +113,5 @@ class State:
         """The runtime's exit status; meaningful once finished."""
         if self.phase is not Phase.FAILED:
             return ExitCode.CLEAN
-        failed_early = self.reason is Reason.PREFLIGHT_FAILED
+        failed_early = self.reason in {Reason.PREFLIGHT_FAILED, Reason.WEIGHTS_INCOMPLETE}
         return ExitCode.PREFLIGHT if failed_early else ExitCode.ENGINE

@@ -122,9 +122,9 @@ class Supervisor:
     async def _live(self, tasks: asyncio.TaskGroup) -> None:
         # 1. Nothing of an earlier engine may take this one's memory, and the pod must be able to
         #    serve at all.
-        problem = await self._check_pod()
-        if problem is not None:
-            self._happened(PreflightFailed(problem))
+        failed = await self._check_pod()
+        if failed is not None:
+            self._happened(failed)
         if self._state.phase is not Phase.STARTING:
             return
         # 2. Start the engine. From here to `expect` nothing may be awaited.
@@ -141,21 +141,21 @@ class Supervisor:
         self._watching = tasks.create_task(self._watch_tokens())
         self._happened(await engine.buried(await exited))
 
-    async def _check_pod(self) -> str | None:
-        def prepare() -> tuple[int, str | None]:
+    async def _check_pod(self) -> PreflightFailed | None:
+        def prepare() -> tuple[int, PreflightFailed | None]:
             return leftovers.remove(self._shared_memory), preflight.first_problem(self._plan)
 
         try:
             async with asyncio.timeout(_PREFLIGHT_SECONDS):
-                self._leftover_bytes, problem = await _in_daemon_thread(prepare)
+                self._leftover_bytes, failed = await _in_daemon_thread(prepare)
         except TimeoutError:
-            return (
+            return PreflightFailed(
                 f"the checks before the engine's start did not end within {_PREFLIGHT_SECONDS} s; "
                 f"see whether the volume of {self._plan.weights.uri} answers"
             )
         if self._leftover_bytes:
             _log.info("removed %d bytes of earlier engines' shared memory", self._leftover_bytes)
-        return problem
+        return failed
 
     async def _watch_tokens(self) -> None:
         limits = self._plan.probe

@@ -1,20 +1,20 @@
-"""The one sentence that a container leaves behind for `kubectl describe`."""
+"""The reason and the one sentence that a container leaves behind for `kubectl describe`."""
 
 import contextlib
 import os
 from pathlib import Path
 
-from kindling_runtime.contract import TERMINATION_MESSAGE_BYTES
+from kindling_runtime.contract import TERMINATION_MESSAGE_BYTES, Reason, last_words
 
 
-def write(path: Path, sentence: str) -> None:
-    """Replace the termination message with `sentence`, on one line and short enough to be kept.
+def write(path: Path, reason: Reason, sentence: str) -> None:
+    """Replace the termination message, on one line and short enough to be kept.
 
     The kubelet mounts the file itself, so it can be neither renamed over nor created: the message
     goes out in a single write. Where there is no such file (outside a pod), or it cannot be
     written, nobody is told: the log has the same sentence, and leaving well matters more.
     """
-    line = " ".join(sentence.split()).encode()
+    line = " ".join(last_words(reason, sentence).split()).encode()
     # A cut may fall inside a character; what is left of it is dropped.
     kept = line[:TERMINATION_MESSAGE_BYTES].decode(errors="ignore").encode()
     with contextlib.suppress(OSError):

@@ -1,17 +1,31 @@
 """Why a serving pod does not serve, from what the kubelet and the runtime leave in its status."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.objects import PodView
 from kindling_operator.model.plan import Revision, Verdict
 from kindling_operator.report.replicas import PodState, Replicas
+from kindling_runtime.contract import ExitCode, read_last_words
+from kindling_runtime.contract import Reason as Told
 
 OUT_OF_MEMORY: Final = "OOMKilled"
 
-# Exit codes of kindling-runtime (docs/reference: 64 contract, 78 preflight, 70 engine).
-_CONTRACT: Final = 64
-_PREFLIGHT: Final = 78
+_REASONS: Final[Mapping[Told, Reason]] = {
+    Told.CONTRACT_REFUSED: Reason.CONTRACT_MISMATCH,
+    Told.PREFLIGHT_FAILED: Reason.PREFLIGHT_FAILED,
+    Told.WEIGHTS_INCOMPLETE: Reason.WEIGHTS_INCOMPLETE,
+    Told.START_DEADLINE_EXCEEDED: Reason.START_DEADLINE_EXCEEDED,
+    Told.WEDGED: Reason.ENGINE_STALLED,
+}
+"""What the runtime tells and whose sentence says all; after anything else the engine has failed."""
+
+_BY_CODE: Final[Mapping[int, Reason]] = {
+    ExitCode.CONTRACT: Reason.CONTRACT_MISMATCH,
+    ExitCode.PREFLIGHT: Reason.PREFLIGHT_FAILED,
+}
+"""For a runtime that could not leave a message."""
 
 
 def failure(replicas: Replicas, revision: Revision | None) -> Verdict | None:
@@ -42,7 +56,8 @@ def image(pod: PodView, revision: Revision | None, condition: ConditionType) -> 
 
 
 def _ended(pod: PodView, revision: Revision | None) -> Verdict:
-    told = _sentence(pod.ended_message)
+    given, words = read_last_words(pod.ended_message)
+    told = _sentence(words)
     if pod.ended_reason == OUT_OF_MEMORY:
         limit = f" of {_gib(revision.plan.pod.memory)}" if revision is not None else ""
         return _available(
@@ -50,11 +65,8 @@ def _ended(pod: PodView, revision: Revision | None) -> Verdict:
             f"The kernel killed the engine of {pod.name} at its memory limit{limit}: raise"
             " spec.runtime.resources.memory.",
         )
-    if pod.ended_exit_code == _CONTRACT:
-        return _available(Reason.CONTRACT_MISMATCH, _own_words(pod, told))
-    if pod.ended_exit_code == _PREFLIGHT:
-        missing_weights = "weights" in told
-        reason = Reason.WEIGHTS_INCOMPLETE if missing_weights else Reason.PREFLIGHT_FAILED
+    reason = _BY_CODE.get(pod.ended_exit_code or 0) if given is None else _REASONS.get(given)
+    if reason is not None:
         return _available(reason, _own_words(pod, told))
     return _available(
         Reason.ENGINE_FAILED,

@@ -180,4 +180,6 @@ async def test_sigterm_before_there_is_a_handler_waits_for_it(model: Path, tmp_p
             orders.write(contract.encode(pods.plan_for(model)))
 
         assert await process.wait() == ExitCode.CLEAN
-    assert log.read_text().startswith("the pod was told to stop before the first token")
+    assert log.read_text().startswith(
+        "StoppedWhileLoading: the pod was told to stop before the first token"
+    )

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from tests.support.engine import pod as pods
 
-from kindling_runtime.contract import LIVE_PATH, READY_PATH, ExitCode, Phase
+from kindling_runtime.contract import LIVE_PATH, READY_PATH, ExitCode, Phase, Reason
 
 # Interval, one unanswered glance at the counters, one unanswered token; then the time until it is
 # given up, with room for a busy machine.
@@ -47,7 +47,7 @@ async def test_a_wedged_engine_loses_readiness_then_liveness_and_is_replaced(
         assert failed.message.startswith("the engine is wedged: it runs and generated no token for")
 
         assert await pod.exit_status() == ExitCode.ENGINE
-        assert pod.message == failed.message
+        assert (pod.reason, pod.message) == (Reason.WEDGED, failed.message)
 
 
 async def test_an_engine_that_is_stopped_by_a_signal_is_found_as_well(

@@ -90,7 +90,7 @@ async def test_an_unknown_contract_version_is_refused(model: Path, tmp_path: Pat
 
     assert await pods.run_to_end(data, tmp_path) == (
         ExitCode.CONTRACT,
-        "the launch plan has contract version 9, this runtime speaks version 1; "
+        "ContractRefused: the launch plan has contract version 9, this runtime speaks version 1; "
         "use the runtime image of the operator's own release",
     )
 
@@ -100,7 +100,7 @@ async def test_a_folder_without_config_is_refused(model: Path, tmp_path: Path) -
 
     assert await pods.run_to_end(contract.encode(pods.plan_for(model)), tmp_path) == (
         ExitCode.PREFLIGHT,
-        f"the weights folder {model} has no config.json; "
+        f"WeightsIncomplete: the weights folder {model} has no config.json; "
         "make pvc://models/tiny name the folder that holds the model's files",
     )
     assert "Traceback" not in (tmp_path / "log").read_text()
@@ -116,8 +116,8 @@ async def test_a_taken_port_is_refused(model: Path, tmp_path: Path, owner: str) 
 
         assert await pods.run_to_end(contract.encode(plan), tmp_path) == (
             ExitCode.PREFLIGHT,
-            f"port {port} of the {owner} cannot be bound (Address already in use); "
-            "free it in the pod, or plan another",
+            f"PreflightFailed: port {port} of the {owner} cannot be bound "
+            "(Address already in use); free it in the pod, or plan another",
         )
 
 
@@ -132,7 +132,7 @@ async def test_a_command_that_the_kernel_cannot_run_is_refused(model: Path, tmp_
 
     assert await pods.run_to_end(contract.encode(plan), tmp_path) == (
         ExitCode.PREFLIGHT,
-        f"the engine's command {script} cannot be run (Exec format error); "
+        f"PreflightFailed: the engine's command {script} cannot be run (Exec format error); "
         "use the runtime image of the operator's own release",
     )
 

@@ -104,7 +104,16 @@ class Pod:
 
     @property
     def message(self) -> str:
-        """The termination message."""
+        """The sentence of the termination message."""
+        return contract.read_last_words(self._last_words)[1]
+
+    @property
+    def reason(self) -> contract.Reason | None:
+        """The reason in the termination message."""
+        return contract.read_last_words(self._last_words)[0]
+
+    @property
+    def _last_words(self) -> str:
         return (self.folder / "termination-log").read_text()
 
     @property

@@ -249,27 +249,51 @@ def test_conditions(seen: Snapshot, made: Decision, expected: dict[str, str]) ->
 
 ENDS: dict[str, tuple[dict[str, Any], str, str]] = {
     "the weights are incomplete": (
-        {"ended_exit_code": 78, "ended_message": "The weights folder has no config.json: add it."},
+        {
+            "ended_exit_code": 78,
+            "ended_message": "WeightsIncomplete: the folder has no config.json; copy it there",
+        },
         "WeightsIncomplete",
-        "The weights folder has no config.json: add it",
+        "a: the folder has no config.json; copy it there.",
     ),
     "the preflight fails": (
-        {"ended_exit_code": 78, "ended_message": "The GPU has 79.6 GiB: correct the label."},
+        {
+            "ended_exit_code": 78,
+            "ended_message": "PreflightFailed: port 8000 of the engine is taken, also by weights",
+        },
         "PreflightFailed",
-        "The GPU has 79.6 GiB: correct the label",
+        "a: port 8000 of the engine is taken, also by weights.",
+    ),
+    "the first token comes too late": (
+        {
+            "ended_exit_code": 70,
+            "ended_message": "StartDeadlineExceeded: the engine generated no token within 9 s",
+        },
+        "StartDeadlineExceeded",
+        "a: the engine generated no token within 9 s.",
+    ),
+    "the engine hangs": (
+        {"ended_exit_code": 70, "ended_message": "Wedged: the engine is wedged"},
+        "EngineStalled",
+        "a: the engine is wedged.",
     ),
     "the contract is another": (
-        {"ended_exit_code": 64, "ended_message": "The launch plan has version 2."},
+        {"ended_exit_code": 64, "ended_message": "ContractRefused: the plan has version 2"},
         "ContractMismatch",
-        "The launch plan has version 2",
+        "a: the plan has version 2.",
     ),
     "the runtime says nothing": (
         {"ended_exit_code": 78},
         "PreflightFailed",
         "ended with exit code 78 and said nothing: see `kubectl logs --previous -n ml a`",
     ),
+    "something else leaves a message": (
+        {"ended_exit_code": 70, "ended_message": "RuntimeError: no weights"},
+        "EngineFailed",
+        "ended with exit code 70 (RuntimeError: no weights), once",
+    ),
     "the engine ends": (
-        {"ended_exit_code": 70, "ended_message": "CUDA error.", "restarts": 3},
+        {"ended_exit_code": 70, "ended_message": "EngineExited: CUDA error.", "restarts": 3},
         "EngineFailed",
         "ended with exit code 70 (CUDA error), 3 times",
     ),

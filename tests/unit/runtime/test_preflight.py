@@ -14,7 +14,8 @@ import pytest
 from tests.support.engine.plans import launch_plan
 
 from kindling_runtime import preflight
-from kindling_runtime.contract import BIND_HOST, Engine, LaunchPlan
+from kindling_runtime.contract import BIND_HOST, Engine, LaunchPlan, Reason
+from kindling_runtime.state import PreflightFailed
 
 NOBODY = 65532
 
@@ -48,6 +49,22 @@ def ordinary_user() -> Iterator[int]:
         os.setresuid(0, 0, 0)
 
 
+def weights_problem(plan: LaunchPlan) -> str:
+    """The sentence of what is wrong with the weights."""
+    return _sentence(preflight.first_problem(plan), Reason.WEIGHTS_INCOMPLETE)
+
+
+def pod_problem(plan: LaunchPlan) -> str:
+    """The sentence of what is wrong with the pod around them."""
+    return _sentence(preflight.first_problem(plan), Reason.PREFLIGHT_FAILED)
+
+
+def _sentence(failed: PreflightFailed | None, reason: Reason) -> str:
+    assert failed is not None
+    assert failed.reason is reason
+    return failed.problem
+
+
 def test_a_complete_folder_passes(folder: Path) -> None:
     with free_port() as port:
         pass
@@ -56,14 +73,14 @@ def test_a_complete_folder_passes(folder: Path) -> None:
 
 
 def test_no_folder(folder: Path) -> None:
-    assert preflight.first_problem(plan_for(folder / "tiny")) == (
+    assert weights_problem(plan_for(folder / "tiny")) == (
         f"the weights folder {folder}/tiny does not exist; "
         "make pvc://models/tiny name a folder that holds the model"
     )
 
 
 def test_a_file_instead_of_a_folder(folder: Path) -> None:
-    assert preflight.first_problem(plan_for(folder / "config.json")) == (
+    assert weights_problem(plan_for(folder / "config.json")) == (
         f"the weights folder {folder}/config.json is a file; "
         "make pvc://models/tiny name a folder that holds the model"
     )
@@ -72,7 +89,7 @@ def test_a_file_instead_of_a_folder(folder: Path) -> None:
 def test_a_closed_folder(folder: Path) -> None:
     folder.chmod(0o700 if os.getuid() == 0 else 0o000)
     with ordinary_user() as user:
-        problem = preflight.first_problem(plan_for(folder))
+        problem = weights_problem(plan_for(folder))
     folder.chmod(0o755)
 
     assert problem == (
@@ -84,7 +101,7 @@ def test_a_closed_folder(folder: Path) -> None:
 def test_no_config(folder: Path) -> None:
     (folder / "config.json").unlink()
 
-    assert preflight.first_problem(plan_for(folder)) == (
+    assert weights_problem(plan_for(folder)) == (
         f"the weights folder {folder} has no config.json; "
         "make pvc://models/tiny name the folder that holds the model's files"
     )
@@ -93,7 +110,7 @@ def test_no_config(folder: Path) -> None:
 def test_a_closed_file(folder: Path) -> None:
     (folder / "model.safetensors").touch(mode=0o600 if os.getuid() == 0 else 0o000)
     with ordinary_user() as user:
-        problem = preflight.first_problem(plan_for(folder))
+        problem = weights_problem(plan_for(folder))
 
     assert problem == (
         f"model.safetensors in the weights folder {folder} cannot be read by user {user}; "
@@ -105,7 +122,7 @@ def test_a_closed_file(folder: Path) -> None:
 def test_half_a_config(folder: Path, content: str) -> None:
     (folder / "config.json").write_text(content)
 
-    assert preflight.first_problem(plan_for(folder)) == (
+    assert weights_problem(plan_for(folder)) == (
         f"config.json in the weights folder {folder} is not a JSON object; "
         "copy it again to pvc://models/tiny"
     )
@@ -114,7 +131,7 @@ def test_half_a_config(folder: Path, content: str) -> None:
 def test_no_engine_in_the_image(folder: Path) -> None:
     plan = msgspec.structs.replace(plan_for(folder), engine=Engine(argv=("vlllm", "serve")))
 
-    assert preflight.first_problem(plan) == (
+    assert pod_problem(plan) == (
         "the engine's command vlllm is not in this image; "
         "use the runtime image of the operator's own release"
     )
@@ -122,7 +139,7 @@ def test_no_engine_in_the_image(folder: Path) -> None:
 
 def test_a_taken_port(folder: Path) -> None:
     with free_port(listen=True) as port:
-        problem = preflight.first_problem(plan_for(folder, port=port))
+        problem = pod_problem(plan_for(folder, port=port))
 
     assert problem == (
         f"port {port} of the engine cannot be bound (Address already in use); "
@@ -134,7 +151,8 @@ def test_what_the_file_system_says_is_passed_on(folder: Path) -> None:
     def stale(_: LaunchPlan) -> str | None:
         raise OSError(116, "Stale file handle", "/models")
 
-    assert preflight.first_problem(plan_for(folder), checks=(stale,)) == (
+    found = preflight.first_problem(plan_for(folder), weights=(stale,))
+    assert _sentence(found, Reason.WEIGHTS_INCOMPLETE) == (
         "/models cannot be read (Stale file handle); see the volume of pvc://models/tiny"
     )
 

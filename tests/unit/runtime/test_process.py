@@ -30,5 +30,6 @@ def test_a_fault_of_our_own_is_one_sentence_and_exit_70(
 
     assert status is ExitCode.ENGINE
     assert log.read_text() == (
-        "the runtime itself failed with ZeroDivisionError: division by zero; report its log"
+        "RuntimeFailed: the runtime itself failed with ZeroDivisionError: division by zero; "
+        "report its log"
     )
