@@ -45,6 +45,7 @@ lint: .venv generated ## ruff, mypy, import-linter, yamllint, shellcheck, hadoli
 	@echo shellcheck: all scripts; .venv/bin/shellcheck -x $(SHELL_FILES)
 	.venv/bin/hadolint $$(git ls-files 'images/**Containerfile')
 	$(PY) -m tests.support.lint
+	.venv/bin/uv lock --check
 	images/lock --check
 
 typecheck: .venv ## mypy --strict alone

@@ -27,6 +27,7 @@ def main() -> int:
     figures = measure()
     print(table(figures))
     if given.write:
+        RESULT.parent.mkdir(parents=True, exist_ok=True)
         RESULT.write_text(page(figures, load=load))
     return 0
 

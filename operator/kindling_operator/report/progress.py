@@ -84,8 +84,7 @@ def _settling(
     if leaving:
         return _verdict(
             Reason.DRAINING,
-            f"{_count(len(leaving), 'replica')} ({_names(leaving)}) finish their streams and"
-            " leave.",
+            f"{_count(len(leaving), 'replica')} to leave after the last stream: {_names(leaving)}.",
         )
     wanted_names = {
         revision_object_name(decision.key.name, target.revision.hash)
