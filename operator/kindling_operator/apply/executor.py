@@ -19,7 +19,7 @@ from kindling_operator.kube.errors import (
     retry_of,
 )
 from kindling_operator.model.conditions import ConditionType, Reason
-from kindling_operator.model.names import FIELD_MANAGER
+from kindling_operator.model.names import CONTROLLER_REVISION, FIELD_MANAGER
 from kindling_operator.model.objects import ObjectRef
 from kindling_operator.model.outcome import Outcome, Retry
 from kindling_operator.model.plan import Decision, Verdict
@@ -92,7 +92,9 @@ async def _apply(kube: Kube, child: Child, desired: Mapping[str, Any]) -> Object
         body = await kube.create(desired, child.kind, manager=FIELD_MANAGER)
     else:
         ref = child.ref
-        if child.created_entry is not None:
+        # Of a ControllerRevision no field is ever dropped; and a patch that is no apply writes its
+        # data anew in other white space, which the API server takes for a change and refuses.
+        if child.created_entry is not None and child.kind != CONTROLLER_REVISION:
             ref = _written(child, await kube.claim(ref, child.created_entry))
         metadata = {"uid": ref.uid, "resourceVersion": ref.resource_version}
         body = await kube.apply(
