@@ -128,6 +128,48 @@ def test_the_operator_learns_every_setting(program: Helm) -> None:
     )
 
 
+def test_the_kubelet_asks_the_operator_itself(program: Helm) -> None:
+    [container] = _pod(program.manifests())["containers"]
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    probes = {name: container.get(f"{name}Probe") for name in ("startup", "liveness", "readiness")}
+
+    assert ports == {"health": 8080, "metrics": 9090}
+    for name, probe in probes.items():
+        assert probe is not None, name
+        assert probe["httpGet"] == {"path": "/healthz", "port": "health"}, name
+
+
+def test_the_operator_fits_restricted_pod_security(program: Helm) -> None:
+    """And a bit more: nothing of its root filesystem can be written."""
+    pod = _pod(program.manifests())
+    [container] = pod["containers"]
+
+    assert pod["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "runAsGroup": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert [volume["name"] for volume in pod["volumes"] if "emptyDir" in volume] == ["tmp"]
+    assert container["volumeMounts"] == [{"name": "tmp", "mountPath": "/tmp"}]
+    assert not {"hostNetwork", "hostPID", "hostIPC", "initContainers"} & pod.keys()
+
+
+def test_the_operator_gets_the_resources_of_the_values(program: Helm) -> None:
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text())["resources"]
+    [container] = _pod(program.manifests())["containers"]
+    [larger] = _pod(program.manifests("--set=resources.limits.memory=1Gi"))["containers"]
+
+    assert container["resources"] == defaults
+    assert defaults["requests"].keys() == {"cpu", "memory"}
+    assert larger["resources"] == {**defaults, "limits": {"memory": "1Gi"}}
+
+
 def test_pull_secrets_serve_the_operator_too(program: Helm) -> None:
     pod = _pod(program.manifests("--set=images.pullSecrets={one,two}"))
 
@@ -157,6 +199,8 @@ def test_the_network_policy_names_ports_of_the_pod(program: Helm) -> None:
     [container] = _pod(manifests)["containers"]
     ingress = {each["port"] for rule in policy["ingress"] for each in rule["ports"]}
 
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert policy["podSelector"] == only(manifests, "Deployment")["spec"]["selector"]
     assert ingress == {each["name"] for each in container["ports"]}
     assert [each["port"] for each in policy["egress"][0]["ports"]] == [443, 6443]
     assert [each["port"] for each in policy["egress"][1]["ports"]] == [53, 53]
