@@ -29,8 +29,6 @@ from kindling_operator.model.status import InferenceModelStatus
 logger = logging.getLogger(__name__)
 
 REPORTING_CONTROLLER: Final = f"{GROUP}/operator"
-FOLD_SECONDS: Final = 600
-"""The same event of the same object is told once in this time, also across restarts."""
 
 _NORMAL, _WARNING = "Normal", "Warning"
 _REPLICA_FAILURES: Final = frozenset(
@@ -159,10 +157,14 @@ def _stored(model: ParsedModel | Invalid) -> InferenceModelStatus:
 def manifest(
     event: Event, model: ParsedModel | Invalid, *, now: datetime, instance: str
 ) -> dict[str, Any]:
-    """The object of an event. Its name folds: the same event makes the same name for a while."""
+    """The object of an event.
+
+    Its name holds no time: what happens again under the same spec makes the same name, which the
+    API server refuses for as long as it keeps the first (an hour unless --event-ttl says else). So
+    a state that flaps is told once, also across restarts, and a spec that comes back is told anew.
+    """
     key, uid = model.metadata.key, model.metadata.uid
-    window = int(now.timestamp()) // FOLD_SECONDS
-    same = f"{uid}/{event.reason}/{event.note}/{window}"
+    same = f"{uid}/{model.metadata.generation}/{event.reason}/{event.note}"
     digest = hashlib.sha256(same.encode()).hexdigest()[:16]
     return {
         "apiVersion": EVENT.api_version,

@@ -1,6 +1,8 @@
 """Events are transitions of status, told once."""
 
 from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from tests.support.observed import KEY, NOW, decision, deployment, model, pod, revision, snapshot
@@ -118,14 +120,34 @@ def test_an_event_names_its_object_and_who_tells_it() -> None:
     assert body["regarding"]["uid"] == "uid-of-flint"
 
 
-def test_the_same_event_folds_for_a_while_and_another_does_not() -> None:
-    def name(event: Event, minute: int) -> object:
-        body = manifest(event, model(), now=NOW.replace(minute=minute), instance="a")
-        return body["metadata"]["name"]
+def name(event: Event, *, now: datetime = NOW, instance: str = "a", **metadata: Any) -> str:
+    body = manifest(event, model(**metadata), now=now, instance=instance)
+    return str(body["metadata"]["name"])
 
-    assert name(EVENT, 0) == name(EVENT, 9)
-    assert name(EVENT, 0) != name(EVENT, 10)
-    assert name(EVENT, 0) != name(replace(EVENT, note="other"), 0)
+
+@pytest.mark.parametrize(
+    "later", [timedelta(seconds=1), timedelta(seconds=599), timedelta(seconds=600), timedelta(1)]
+)
+@pytest.mark.parametrize("second", [0, 599])
+def test_the_same_event_has_one_name_at_any_time_and_from_any_process(
+    later: timedelta, second: int
+) -> None:
+    """Also where ten minutes end: the API server refuses the second one of a name."""
+    first = NOW + timedelta(seconds=second)
+
+    assert name(EVENT, now=first) == name(EVENT, now=first + later, instance="b")
+
+
+def test_another_event_object_or_spec_has_another_name() -> None:
+    names = {
+        name(EVENT),
+        name(replace(EVENT, note="other")),
+        name(replace(EVENT, reason="PlanChosen")),
+        name(EVENT, uid="somebody-else"),
+        name(EVENT, generation=2),
+    }
+
+    assert len(names) == 5
 
 
 def test_a_note_fits_the_api() -> None:
