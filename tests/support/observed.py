@@ -1,4 +1,7 @@
-"""Builders of what the operator observes and decides: a name, and what a test cares about."""
+"""Builders of what the operator observes and decides: a name, and what a test cares about.
+
+And what the owner of the model reads then.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,9 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from kindling_operator.model import names
-from kindling_operator.model.conditions import ConditionType, Reason
+from kindling_operator.model.conditions import Condition, ConditionType, Reason
 from kindling_operator.model.names import DEPLOYMENT, Key, Kind, revision_object_name
 from kindling_operator.model.objects import ChildView, ObjectRef, PodView
+from kindling_operator.model.outcome import Outcome
 from kindling_operator.model.parse import Invalid, ParsedModel, parse
 from kindling_operator.model.plan import (
     Decision,
@@ -21,6 +25,7 @@ from kindling_operator.model.plan import (
     Verdict,
 )
 from kindling_operator.model.snapshot import Environment, Snapshot
+from kindling_operator.report.status import status
 
 NOW: Final = datetime(2026, 11, 30, 10, 0, tzinfo=UTC)
 KEY: Final = Key("ml", "flint")
@@ -174,3 +179,16 @@ def snapshot(
         endpoints={KEY: tuple(endpoints)},
     )
     return replace(base, **changes)
+
+
+def told(
+    snapshot: Snapshot, made: Decision, outcome: Outcome | None = None
+) -> dict[str, Condition]:
+    """The conditions of the status that follows, by type."""
+    found = status(snapshot, made, outcome or Outcome())
+    return {condition.type: condition for condition in found.conditions}
+
+
+def short(condition: Condition) -> str:
+    """Status and reason of a condition."""
+    return f"{condition.status}/{condition.reason}"

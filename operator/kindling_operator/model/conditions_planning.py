@@ -141,7 +141,8 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
         on=false_for(C.SCHEDULED, C.AVAILABLE),
         example=(
             "The cluster refuses the pods of Deployment flint-9c41d2a07b (exceeded quota: "
-            "requests.memory=96Gi, limited: 64Gi): raise the quota."
+            "requests.memory=96Gi, limited: 64Gi): raise the quota or lower"
+            " spec.runtime.resources or spec.replicas."
         ),
         remedy="Do what the message of the refusing controller asks for.",
     ),

@@ -22,7 +22,7 @@ def scheduled(
             return _verdict(
                 Reason.PODS_REFUSED,
                 f"The cluster refuses the pods of {deployment.ref}"
-                f" ({deployment.failure.rstrip('.')}): do what the message asks for.",
+                f" ({deployment.failure.rstrip('.')}): {_fix_of_refusal(deployment.failure)}.",
             )
     for pod in replicas.of(PodState.IMAGE):
         return failures.image(pod, revision, ConditionType.SCHEDULED)
@@ -38,6 +38,21 @@ def scheduled(
     return _verdict(
         Reason.PODS_SCHEDULED, f"{placed} of {max(wanted, placed)} replicas have a node."
     )
+
+
+def _fix_of_refusal(message: str) -> str:
+    """The field that the cluster's words are about, as far as the spec has one.
+
+    The texts are those of Kubernetes 1.37: plugin/pkg/admission/priority and serviceaccount, and
+    staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota.
+    """
+    if "no PriorityClass with name" in message:
+        return "create the PriorityClass or correct spec.placement.priorityClassName"
+    if "error looking up service account" in message:
+        return "create the ServiceAccount or correct spec.runtime.serviceAccountName"
+    if "exceeded quota" in message:
+        return "raise the quota or lower spec.runtime.resources or spec.replicas"
+    return "do what the message asks for"
 
 
 def _unschedulable(message: str, stuck: int, wanted: int) -> Verdict:

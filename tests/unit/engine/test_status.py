@@ -13,10 +13,12 @@ from tests.support.observed import (
     model,
     pod,
     revision,
+    short,
     snapshot,
+    told,
 )
 
-from kindling_operator.model.conditions import Condition, ConditionStatus, ConditionType, Reason
+from kindling_operator.model.conditions import ConditionStatus, ConditionType, Reason
 from kindling_operator.model.names import DEPLOYMENT
 from kindling_operator.model.outcome import Outcome
 from kindling_operator.model.plan import Decision, RolloutState, Verdict
@@ -29,17 +31,6 @@ ONE = decision((OLD, 1))
 TWO = decision((OLD, 2))
 ROLLING = decision((NEW, 1), (OLD, 1))
 REFUSED = Verdict(ConditionType.ACCEPTED, Reason.UNKNOWN_MODEL, "No such model.")
-
-
-def told(
-    snapshot: Snapshot, made: Decision, outcome: Outcome | None = None
-) -> dict[str, Condition]:
-    found = status(snapshot, made, outcome or Outcome())
-    return {condition.type: condition for condition in found.conditions}
-
-
-def short(condition: Condition) -> str:
-    return f"{condition.status}/{condition.reason}"
 
 
 CASES: dict[str, tuple[Snapshot, Decision, dict[str, str]]] = {
