@@ -20,6 +20,15 @@ _WEIGHTS: Final = (
     "start with hf://, s3://, gs://, az:// or pvc://, or with file:/// and a path inside the image"
 )
 
+_CLAIM: Final = (
+    "name a claim of this namespace after pvc://: at most 253 lower-case letters, digits, '-' and"
+    " '.'"
+)
+_IMAGE: Final = (
+    "write an image reference in lower case, such as registry.example.com/team/image:tag or"
+    " registry.example.com/team/image@sha256:DIGEST"
+)
+
 
 def _group(**fields: Any) -> list[Object]:
     return [{"name": "main", "kind": "Full", "layers": 4, "kvHeads": 2, "headSize": 64, **fields}]
@@ -48,6 +57,12 @@ MODEL: Final = {
         "spec.model.weights.uri",
         _WEIGHTS,
         "pvc://weights/a\fb",
+    ),
+    "weights in a claim that is no name": Refusal(
+        flint(model={"weights": {"uri": "pvc://Weights_X/tiny"}}),
+        "spec.model.weights.uri",
+        _CLAIM,
+        "pvc://Weights_X/tiny",
     ),
     "weights outside the image": Refusal(
         flint(model={"weights": {"uri": "file:///models/../etc"}}),
@@ -286,6 +301,18 @@ PLACEMENT: Final = {
         flint(placement={"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]}),
         "spec.placement.tolerations[0]",
         "`operator: Exists` looks at no value: remove `value` b",
+    ),
+    "an image that is no reference": Refusal(
+        flint(runtime={"image": "UPPER CASE/::bad"}),
+        "spec.runtime.image",
+        _IMAGE,
+        "UPPER CASE/::bad",
+    ),
+    "an account that is no name": Refusal(
+        flint(runtime={"serviceAccountName": "serving..pods"}),
+        "spec.runtime.serviceAccountName",
+        _OBJECT_NAME,
+        "serving..pods",
     ),
     "a toleration that lasts without need": Refusal(
         flint(placement={"tolerations": [{"key": "a", "tolerationSeconds": 30}]}),

@@ -150,7 +150,7 @@ CHANGES: Final[Mapping[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "spec.replicas": ({}, {"replicas": 2}),
     "spec.rollout.drainDeadline": ({}, {"rollout": {"drainDeadline": "5m"}}),
     "spec.rollout.progressDeadline": ({}, {"rollout": {"progressDeadline": "5m"}}),
-    "spec.runtime.image": ({}, {"runtime": {"image": "registry.test/own@sha256:1"}}),
+    "spec.runtime.image": ({}, {"runtime": {"image": "registry.test/own:v1"}}),
     "spec.runtime.imagePullSecrets[].name": (
         {},
         {"runtime": {"imagePullSecrets": [{"name": "registry"}]}},

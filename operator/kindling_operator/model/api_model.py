@@ -1,5 +1,6 @@
 """``spec.model``: which model, which weights."""
 
+import re
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
@@ -7,6 +8,7 @@ from msgspec import Meta
 
 from kindling_operator.model.architecture import Architecture, CheckpointName
 from kindling_operator.model.fields import (
+    SUBDOMAIN,
     ObjectName,
     Revision,
     Rule,
@@ -42,6 +44,14 @@ class CheckpointChoice(StrEnum):
 _PATH: Final = r"[^\x00-\x20\x7f]*"
 """Neither blanks nor control characters: the path becomes an argument of a process."""
 
+_CLAIM: Final = f"^pvc://{SUBDOMAIN}(/|$)"
+_CLAIM_LENGTH: Final = "^pvc://[^/]{1,253}(/|$)"
+
+
+def _names_a_claim(uri: str) -> bool:
+    return all(re.match(pattern, uri, re.ASCII) for pattern in (_CLAIM, _CLAIM_LENGTH))
+
+
 WeightsUri = Annotated[
     str,
     text(
@@ -50,6 +60,13 @@ WeightsUri = Annotated[
             rf"^(hf|s3|gs|az|pvc)://[A-Za-z0-9]{_PATH}$|^file:///{_PATH}$",
             "start with hf://, s3://, gs://, az:// or pvc://, or with file:/// and a path"
             " inside the image",
+        ),
+        Rule(
+            cel=f"!self.startsWith('pvc://') || (self.matches(r'{_CLAIM}')"
+            f" && self.matches(r'{_CLAIM_LENGTH}'))",
+            message="name a claim of this namespace after pvc://: at most 253 lower-case letters,"
+            " digits, '-' and '.'",
+            holds=lambda uri: not uri.startswith("pvc://") or _names_a_claim(uri),
         ),
         Rule(
             cel="!self.matches(r'/[.][.](/|$)')",

@@ -15,7 +15,6 @@ from kindling_operator.model.fields import (
     Quantity,
     Rule,
     Spec,
-    Text,
     doc,
     judged,
     matches,
@@ -155,6 +154,25 @@ class Placement(Spec, frozen=True, kw_only=True):
     ] = None
 
 
+_HOST: Final = r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\]"
+_COMPONENT: Final = "[a-z0-9]+(([.]|__?|-+)[a-z0-9]+)*"
+_TAG: Final = "[A-Za-z0-9_][-A-Za-z0-9_.]{0,127}"
+_DIGEST: Final = "[A-Za-z][A-Za-z0-9]*([-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,128}"
+
+ImageReference = Annotated[
+    str,
+    text(
+        512,
+        matches(
+            f"^(({_HOST})(:[0-9]+)?/)?{_COMPONENT}(/{_COMPONENT})*(:{_TAG})?(@{_DIGEST})?$",
+            "write an image reference in lower case, such as registry.example.com/team/image:tag"
+            " or registry.example.com/team/image@sha256:DIGEST",
+        ),
+    ),
+]
+"""As the node's container runtime reads it (github.com/distribution/reference, regexp.go)."""
+
+
 class ExtraResources(Spec, frozen=True, kw_only=True):
     """CPU and memory on top of what the plan needs."""
 
@@ -166,7 +184,7 @@ class Runtime(Spec, frozen=True, kw_only=True):
     """The serving pod."""
 
     image: Annotated[
-        Text | None, doc("Image of the serving pod. Default: the chart's, by digest.")
+        ImageReference | None, doc("Image of the serving pod. Default: the chart's, by digest.")
     ] = None
     image_pull_secrets: Annotated[
         tuple[ObjectRef, ...],

@@ -88,6 +88,9 @@ BY_NAME: Final = Meta(
 AS_SET: Final = Meta(extra_json_schema={"x-kubernetes-list-type": "set"})
 ATOMIC: Final = Meta(extra_json_schema={"x-kubernetes-list-type": "atomic"})
 
+SUBDOMAIN: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+"""The name of most objects: labels of DNS-1123 with dots between, at most 253 characters."""
+
 Count = Annotated[int, Meta(ge=1, le=MAX_INT32)]
 SmallCount = Annotated[int, Meta(ge=1, le=4096)]
 ByteCount = Annotated[int, Meta(ge=1, le=MAX_EXACT)]
@@ -109,7 +112,7 @@ ObjectName = Annotated[
     text(
         253,
         matches(
-            "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
+            f"^{SUBDOMAIN}$",
             "name an object of this namespace: lower-case letters, digits, '-' and '.'",
         ),
     ),

@@ -6,13 +6,13 @@ import pytest
 from msgspec import inspect as mi
 from tests.support.manifests import model
 from tests.support.model_types import all_rules
-from tests.support.refusals import BAD_NAMES, FLINT, ILL_TYPED, IllTyped, Refusal
+from tests.support.refusals import BAD_NAMES, FLINT, ILL_TYPED, IllTyped, Refusal, flint
 from tests.support.refusals_by_rule import REFUSALS
 
 from kindling_operator.model.api import InferenceModelSpec
 from kindling_operator.model.conditions import Reason, fit_message
 from kindling_operator.model.fields import Rule
-from kindling_operator.model.parse import Invalid, parse
+from kindling_operator.model.parse import Invalid, ParsedModel, parse
 
 
 @pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS.keys())
@@ -35,6 +35,48 @@ def test_a_name_that_no_service_can_have(name: str, sentence: str) -> None:
     found = parse(model(name, "ml", FLINT))
     assert isinstance(found, Invalid)
     assert found.message == f"metadata.name {name!r}: {sentence}."
+
+
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "vllm",
+        "team/own:main",
+        "localhost:5000/kindling/runtime-cpu:0.1.0",
+        f"registry.example.com/team/my__own.image:v1@{DIGEST}",
+        f"Registry.Example.com:443/own@{DIGEST}",
+        "[2001:db8::1]:5000/own",
+    ],
+)
+def test_an_image_that_a_node_can_read(image: str) -> None:
+    assert isinstance(parse(model("flint", "ml", flint(runtime={"image": image}))), ParsedModel)
+
+
+@pytest.mark.parametrize(
+    "image",
+    ["own@sha256:0123", "Own", "a/Own:tag", "own:", "own:-a", "a//b", "own@", "a" * 511 + "!"],
+)
+def test_an_image_that_no_node_can_read(image: str) -> None:
+    found = parse(model("flint", "ml", flint(runtime={"image": image})))
+    assert isinstance(found, Invalid)
+    assert found.message.startswith(f"spec.runtime.image {image!r}: write an image reference")
+
+
+@pytest.mark.parametrize("claim", ["w", "weights", "9.team-a.weights", "w" * 253])
+@pytest.mark.parametrize("path", ["", "/", "/Tiny_1/x"])
+def test_a_claim_by_its_name(claim: str, path: str) -> None:
+    weights = {"uri": f"pvc://{claim}{path}"}
+    assert isinstance(parse(model("flint", "ml", flint(model={"weights": weights}))), ParsedModel)
+
+
+@pytest.mark.parametrize("claim", ["Weights", "a_b", "a..b", "a-", "a.-b", "w" * 254])
+def test_a_claim_that_cannot_exist(claim: str) -> None:
+    found = parse(model("flint", "ml", flint(model={"weights": {"uri": f"pvc://{claim}/tiny"}})))
+    assert isinstance(found, Invalid)
+    assert "name a claim of this namespace after pvc://" in found.message
 
 
 def test_every_rule_has_a_spec_that_breaks_it() -> None:
