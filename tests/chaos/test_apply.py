@@ -18,7 +18,14 @@ from kindling_operator.apply.executor import execute
 from kindling_operator.kube.client import Body, Kube
 from kindling_operator.model import names
 from kindling_operator.model.conditions import ConditionType, Reason
-from kindling_operator.model.names import CONFIG_MAP, SERVICE, SERVICE_ACCOUNT, Key, Kind
+from kindling_operator.model.names import (
+    CONFIG_MAP,
+    CONTROLLER_REVISION,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    Key,
+    Kind,
+)
 from kindling_operator.model.outcome import Outcome
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.observe.parse import child
@@ -157,6 +164,42 @@ async def test_a_bare_account_that_somebody_makes_in_between_is_not_adopted(
 
     client.foreign = None
     second = await apply(client, seen, account)
+    assert second.verdict is not None
+    assert second.verdict.reason is Reason.NAME_CONFLICT
+
+
+def controller_revision(seen: Snapshot, **data: Any) -> Object:
+    """A child whose data may not change; the keys are not in alphabetical order."""
+    base = {**config_map(seen), "apiVersion": "apps/v1", "kind": "ControllerRevision"}
+    return {**base, "revision": 1, "data": {"plan": {"b": "<1>", "a": 1}, "inputs": "x", **data}}
+
+
+async def test_a_stored_plan_can_be_applied_again_with_another_annotation(
+    client: Interrupted, kube: Admin, seen: Snapshot, namespace: str
+) -> None:
+    await apply(client, seen, controller_revision(seen))
+    served = controller_revision(seen)
+    served["metadata"] = {**served["metadata"], "annotations": {names.ANNOTATION_SERVED: "true"}}
+
+    outcome = await apply(client, seen, served)
+
+    assert (outcome.retry, outcome.verdict) == (None, None)
+    found = kube.have(CONTROLLER_REVISION, CHILD, namespace)["metadata"]
+    assert found["annotations"][names.ANNOTATION_SERVED] == "true"
+
+
+async def test_a_stored_plan_of_somebody_else_is_not_adopted(
+    client: Interrupted, kube: Admin, seen: Snapshot, namespace: str
+) -> None:
+    foreign = controller_revision(seen, theirs=True)
+    foreign["metadata"] = {"name": CHILD, "namespace": namespace}
+    client.foreign = foreign
+    await apply(client, seen, controller_revision(seen))
+    found = kube.have(CONTROLLER_REVISION, CHILD, namespace)
+
+    assert not {"ownerReferences", "labels"} & set(found["metadata"])
+    client.foreign = None
+    second = await apply(client, seen, controller_revision(seen))
     assert second.verdict is not None
     assert second.verdict.reason is Reason.NAME_CONFLICT
 

@@ -88,13 +88,15 @@ async def _apply(kube: Kube, child: Child, desired: Mapping[str, Any]) -> Object
     made in between, such as a bare ServiceAccount; a creation answers with a conflict, and the
     next look names it.
     """
-    if child.ref is None:
+    if child.ref is None and child.kind == CONTROLLER_REVISION:
+        # Its data may never change, byte for byte: a creation keeps our spelling, and every later
+        # apply would have the API server's. Nor can an apply adopt another's: its data differ.
+        body = await kube.apply(desired, child.kind, manager=FIELD_MANAGER, force=False)
+    elif child.ref is None:
         body = await kube.create(desired, child.kind, manager=FIELD_MANAGER)
     else:
         ref = child.ref
-        # Of a ControllerRevision no field is ever dropped; and a patch that is no apply writes its
-        # data anew in other white space, which the API server takes for a change and refuses.
-        if child.created_entry is not None and child.kind != CONTROLLER_REVISION:
+        if child.created_entry is not None:
             ref = _written(child, await kube.claim(ref, child.created_entry))
         metadata = {"uid": ref.uid, "resourceVersion": ref.resource_version}
         body = await kube.apply(

@@ -128,13 +128,16 @@ class Kube:
             "list", kind.kind, lambda t: self._dynamic.get(resource, **_fresh(query), **t)
         )
 
-    async def apply(self, manifest: Mapping[str, Any], kind: Kind, *, manager: str) -> Body:
-        """Server-side apply, which takes over fields that others hold; the object after it.
+    async def apply(
+        self, manifest: Mapping[str, Any], kind: Kind, *, manager: str, force: bool = True
+    ) -> Body:
+        """Server-side apply; the object as it is after it.
 
         With metadata.uid in the manifest it is never created; with metadata.resourceVersion it
-        must not have changed. ConflictError if a precondition does not hold.
+        must not have changed. `force` takes over fields that others hold. ConflictError if a
+        precondition does not hold, or if another holds a field and `force` is off.
         """
-        return await self._apply(self._resource(kind), manifest, kind, manager)
+        return await self._apply(self._resource(kind), manifest, kind, manager, force=force)
 
     async def apply_status(self, manifest: Mapping[str, Any], kind: Kind, *, manager: str) -> Body:
         """Server-side apply of the status subresource."""
@@ -224,13 +227,14 @@ class Kube:
         manager: str,
         *,
         verb: str = "apply",
+        force: bool = True,
     ) -> Body:
         body = dict(manifest)
         return await self._call(
             verb,
             kind.kind,
             lambda t: self._dynamic.server_side_apply(
-                resource, body=body, field_manager=manager, force_conflicts=True, **t
+                resource, body=body, field_manager=manager, force_conflicts=force, **t
             ),
             what=f"{verb} {kind.kind} {_path(body)}",
         )
