@@ -65,7 +65,7 @@ def namespace(kube: Kube) -> Iterator[str]:
         kubelet.end_leaving(kube, name)
         return not kube.find(POD, name)
 
-    until(f"the pods of {name} to be gone", empty, seconds=60, every=0.2)
+    until(f"the pods of {name} to be gone", empty, seconds=120, every=0.2)
     kube.kubectl("delete", "namespace", name, "--wait=false")
 
 

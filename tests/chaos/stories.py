@@ -13,7 +13,7 @@ from kindling_operator.model.names import CHILD_KINDS
 
 NAME: Final = "tiny"
 URI: Final = "file:///models/tiny"
-SECONDS: Final = 30
+SECONDS: Final = 90
 QUIET_SECONDS: Final = 1.5
 
 
@@ -63,5 +63,5 @@ def settle(plane: ControlPlane, *users: str) -> int:
         since, mark = mark, audit.end(plane.audit_log)
         return not any(audit.written(plane.audit_log, user, start=since) for user in users)
 
-    until("the operator to have nothing left to write", quiet, seconds=60)
+    until("the operator to have nothing left to write", quiet, seconds=SECONDS)
     return mark

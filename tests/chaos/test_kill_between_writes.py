@@ -45,12 +45,12 @@ def test_killed_while_it_creates(
     mark = audit.end(plane.audit_log)
     dying = killed_at(start, number)
     dying.wait_leading(kube)
+    start(SECOND)
     apply(kube, namespace)
 
     assert dying.wait(seconds=SECONDS) == -9, dying.tail()
     assert len(audit.written(plane.audit_log, FIRST, start=mark)) == number - 1
 
-    start(SECOND)
     whole(kube, namespace)
 
 

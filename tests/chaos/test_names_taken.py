@@ -94,7 +94,7 @@ def test_a_taken_name_is_refused_and_progress_follows_when_it_is_free(
     _assert_untouched(kube.have(kind, name, namespace), labels)
 
     kube.delete(kind, name, namespace)
-    made(kube, namespace, seconds=60)
+    made(kube, namespace)
     kube.have(kind, name, namespace)
     kube.wait_condition(NAME, namespace, type="Accepted", seconds=SECONDS)
 

@@ -21,7 +21,6 @@ from kindling_operator.observe.watched import OURS, WATCHED
 pytestmark = pytest.mark.cluster
 
 DOWN_SECONDS = 20
-BACK_SECONDS = 60
 
 
 def watches(plane: ControlPlane, *, start: int) -> dict[str, list[dict[str, list[str]]]]:
@@ -70,7 +69,7 @@ def test_models_are_served_after_every_connection_was_cut(
         assert proxy.cut() >= len(WATCHED)
         apply(kube, namespace)
 
-        made(kube, namespace, seconds=BACK_SECONDS)
+        made(kube, namespace)
         assert operator.ended is None
         assert operator.health()[0] == 200
 
@@ -91,7 +90,7 @@ def test_models_are_served_after_the_api_server_was_killed_and_away(
         forgive=(*AWAY, AssertionError),
     )
 
-    made(kube, namespace, seconds=BACK_SECONDS)
+    made(kube, namespace)
     assert operator.ended is None
     assert operator.health()[0] == 200
 
@@ -119,7 +118,7 @@ def test_a_child_that_was_deleted_unseen_comes_back(
             found = kube.get(SERVICE, NAME, namespace)
             return found is not None and found["metadata"]["uid"] != service["metadata"]["uid"]
 
-        until("the Service to be back", back, seconds=BACK_SECONDS, forgive=AWAY)
+        until("the Service to be back", back, seconds=SECONDS, forgive=AWAY)
         assert operator.ended is None
         told = [line["message"] for line in operator.lines()]
         assert "1 services were deleted and no watch said so" in told, "it was seen after all"

@@ -15,7 +15,7 @@ from tests.support.waiting import until
 from kindling_operator.model import names
 
 NODE_NAME: Final = "one"
-PODS_SECONDS: Final = 30
+PODS_SECONDS: Final = 90
 LOOK_SECONDS: Final = 0.2
 
 

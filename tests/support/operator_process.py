@@ -28,16 +28,16 @@ QUICK: Final[Mapping[str, str]] = {
     "KINDLING_CPU_IMAGE": "registry.example.com/kindling/runtime-cpu@sha256:" + "2" * 64,
     "KINDLING_POD_NAMESPACE": NAMESPACE,
     "KINDLING_LEASE_NAME": LEASE_NAME,
-    "KINDLING_LEASE_DURATION": "3s",
-    "KINDLING_RENEW_DEADLINE": "2s",
+    "KINDLING_LEASE_DURATION": "4s",
+    "KINDLING_RENEW_DEADLINE": "3s",
     "KINDLING_RETRY_PERIOD": "250ms",
     "KINDLING_AUDIT_INTERVAL": "1s",
     "KINDLING_AUDIT_GRACE": "4s",
 }
-"""Settings with windows that a test can wait for; production's are five times as long."""
+"""Settings with windows that a test can wait for; production's are four times as long."""
 
-LEAD_SECONDS: Final = 30
-STOP_SECONDS: Final = 30
+LEAD_SECONDS: Final = 90
+STOP_SECONDS: Final = 60
 
 
 @dataclass(slots=True)
