@@ -79,13 +79,14 @@ def _used(request: Request) -> Iterator[Permission]:
 @pytest.fixture(scope="module")
 def exercised(kube: Kube, operator: Images, namespace: str) -> datetime:
     """When a life of operator and model began that needs every permission, so that this file needs
-    no other: a first start, children made, a revision superseded, an account given up, the end."""
+    no other: children made and mended, a revision superseded, an account given up, the end."""
     began = datetime.now(UTC)
     kube.delete(LEASE, OPERATOR, NAMESPACE)
     kube.kubectl("rollout", "restart", f"deployment/{OPERATOR}", "-n", NAMESPACE)
     wait_for_operator(kube)
     kube.apply(manifests.tiny(NAME, namespace, replicas=0))
     first = _revision(kube, namespace, other_than="")
+    _damage(kube, namespace)
     kube.apply(manifests.tiny(NAME, namespace, replicas=0, serving={"contextLength": 1024}))
     second = _revision(kube, namespace, other_than=first)
     for kind in (names.DEPLOYMENT, names.CONFIG_MAP, names.CONTROLLER_REVISION):
@@ -104,6 +105,21 @@ def exercised(kube: Kube, operator: Images, namespace: str) -> datetime:
     kube.delete(MODEL, NAME, namespace)
     kube.wait_gone(MODEL, NAME, namespace, seconds=SECONDS)
     return began
+
+
+def _damage(kube: Kube, namespace: str) -> None:
+    """Change a label of every child by hand, and wait until each is as it was."""
+    damage: Object = {"metadata": {"labels": {names.LABEL_COMPONENT: "damaged"}}}
+    for kind in names.CHILD_KINDS:
+        [child] = kube.find(kind, namespace, selector=SELECTOR)
+        kube.patch(kind, child["metadata"]["name"], namespace, damage)
+    damaged = f"{SELECTOR},{names.LABEL_COMPONENT}=damaged"
+    until(
+        "the children to be mended",
+        lambda: not any(kube.find(k, namespace, selector=damaged) for k in names.CHILD_KINDS),
+        seconds=SECONDS,
+        say=kube.say,
+    )
 
 
 def _revision(kube: Kube, namespace: str, *, other_than: str) -> str:
