@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
@@ -60,8 +60,9 @@ class Story:
             kube.close()
 
     def collect_logs(self) -> Path:
-        """Everything that explains a failure, in a folder."""
-        folder = self._folder / f"logs-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        """Everything that explains a failure, in a folder; those of an earlier one go."""
+        folder = self._folder / "logs"
+        shutil.rmtree(folder, ignore_errors=True)
         self._cluster.logs(folder)
         return folder
 
