@@ -194,22 +194,22 @@ class TestOneMistakeAfterTheOther:
 
     name = "clumsy"
 
+    def named(self, kube: Kube, namespace: str, condition: str, reason: str) -> str:
+        """Wait until the mistake is named, by Ready too; the sentence."""
+        found = kube.wait_condition(
+            self.name, namespace, type=condition, status="False", reason=reason, seconds=120
+        )
+        assert conditions(found)["Ready"].reason == reason
+        return told(found, condition)
+
     def test_a_missing_claim_is_named(self, namespace: str, kube: Kube, operator: Images) -> None:
         kube.apply(manifests.tiny(self.name, namespace, uri="pvc://later/bare"))
-        found = kube.wait_condition(
-            self.name,
-            namespace,
-            type="Scheduled",
-            status="False",
-            reason="ClaimNotBound",
-            seconds=VERDICT_SECONDS,
-        )
-        assert told(found, "Scheduled") == (
+        message = self.named(kube, namespace, "Scheduled", "ClaimNotBound")
+        assert message == (
             f"PersistentVolumeClaim {namespace}/later (pvc://later/bare) does not exist: create it,"
             " or correct spec.model.weights.uri."
         )
         assert kube.children(self.name, namespace) == []
-        assert conditions(found)["Ready"].reason == "ClaimNotBound"
 
     def test_weights_without_config_are_named_once_the_claim_is_there(
         self, namespace: str, kube: Kube, operator: Images, cluster: Cluster, weights: Path
@@ -219,34 +219,17 @@ class TestOneMistakeAfterTheOther:
         kube.wait_gone(VOLUME, volume, seconds=GONE_SECONDS)
         cluster.volume(volume, weights)
         kube.apply(manifests.claim("later", namespace, volume=volume))
-        found = kube.wait_condition(
-            self.name,
-            namespace,
-            type="Available",
-            status="False",
-            reason="WeightsIncomplete",
-            seconds=120,
-        )
-        message = told(found, "Available")
-        assert "config.json" in message
-        assert "pvc://later/bare" in message
-        assert conditions(found)["Ready"].reason == "WeightsIncomplete"
+        message = self.named(kube, namespace, "Available", "WeightsIncomplete")
+        assert "has no config.json; make pvc://later/bare name the folder" in message
 
     def test_a_missing_image_is_named(self, namespace: str, kube: Kube, operator: Images) -> None:
         absent = f"{operator.runtime_cpu.partition('@')[0]}:absent"
         kube.apply(
             manifests.tiny(self.name, namespace, uri="pvc://later/tiny", runtime={"image": absent})
         )
-        found = kube.wait_condition(
-            self.name,
-            namespace,
-            type="Available",
-            status="False",
-            reason="ImageNotPullable",
-            seconds=120,
-        )
-        assert absent in told(found, "Available")
-        assert conditions(found)["Ready"].reason == "ImageNotPullable"
+        message = self.named(kube, namespace, "Available", "ImageNotPullable")
+        assert f"The node cannot pull {absent}" in message
+        assert "correct spec.runtime.image" in message
         assert len(live_revisions(kube, namespace, self.name)) == 1, "the wrong revision is left"
 
     def test_the_corrected_object_serves(

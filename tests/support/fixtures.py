@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -181,13 +181,24 @@ def deadlines(items: list[pytest.Item], folder: Path, *, seconds: float = TEST_S
             item.add_marker(pytest.mark.timeout(seconds, func_only=True))
 
 
-def leave_evidence(item: pytest.Item, report: pytest.TestReport) -> None:
-    """After a failed test: all logs and objects into a folder that the report names.
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test leaves everything that was logged in a folder that its report names."""
+    report = yield
+    if report.failed:
+        _leave_evidence(item, report)
+    return report
+
+
+def _leave_evidence(item: pytest.Item, report: pytest.TestReport) -> None:
+    """All logs and objects into a folder, if there is a cluster.
 
     A fixture that failed once fails every test that wants it, in the same words: one folder.
     """
     found = item.config.stash.get(_CLUSTER, None)
-    if not report.failed or found is None:
+    if found is None:
         return
     known = item.config.stash.setdefault(_EVIDENCE, {})
     folder = known.get(report.longreprtext)
