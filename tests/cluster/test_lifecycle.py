@@ -143,11 +143,15 @@ def test_a_killed_engine_is_named_and_comes_back(
     assert "SIGKILL" in message or "signal 9" in message
     assert message.strip().count("\n") == 0
     assert "Traceback" not in message
+    # It is started again at once, and while it loads the object says why.
     told = kube.wait_condition(
-        NAME, namespace, type="Available", status="False", reason="EngineFailed", seconds=60
+        NAME, namespace, type="Progressing", status="True", reason="Loading", seconds=60
     )
-    assert name in conditions(told)["Available"].message
-    assert conditions(told)["Ready"].reason == "EngineFailed"
+    assert (
+        f"{name} (restarts: 1, the last ended with exit code 70: "
+        in conditions(told)["Progressing"].message
+    )
+    assert "SIGKILL" in conditions(told)["Ready"].message
     kube.wait_condition(NAME, namespace, type="Ready", seconds=READY_SECONDS)
     after = only_pod(kube, namespace)
     assert after["metadata"]["uid"] == pod["metadata"]["uid"]

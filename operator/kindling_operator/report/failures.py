@@ -76,6 +76,13 @@ def _ended(pod: PodView, revision: Revision | None) -> Verdict:
     )
 
 
+def last_end(pod: PodView) -> str:
+    """How the engine container ended the last time, in the runtime's words where it left some."""
+    _, words = read_last_words(pod.ended_message)
+    told = _sentence(words) or pod.ended_reason or "without a word"
+    return f"the last ended with exit code {pod.ended_exit_code}: {told}"
+
+
 def _available(reason: Reason, message: str) -> Verdict:
     return Verdict(ConditionType.AVAILABLE, reason, message)
 

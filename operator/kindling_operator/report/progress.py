@@ -7,6 +7,7 @@ from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.names import revision_object_name
 from kindling_operator.model.objects import ChildView, PodView
 from kindling_operator.model.plan import Decision, Revision, RolloutState, Verdict
+from kindling_operator.report.failures import last_end
 from kindling_operator.report.replicas import PodState, Replicas
 
 
@@ -119,10 +120,10 @@ def _what_it_waits_for(mine: Sequence[PodView], replicas: Replicas, current: Rev
 
 
 def _called(pod: PodView, state: PodState) -> str:
-    """The pod's name; one that loads again tells how often it was started."""
-    if state is PodState.LOADING and pod.restarts:
-        return f"{pod.name} (restarts: {pod.restarts})"
-    return pod.name
+    """The pod's name; one that loads again tells how often, and how it ended the last time."""
+    if state is not PodState.LOADING or not pod.restarts:
+        return pod.name
+    return f"{pod.name} (restarts: {pod.restarts}, {last_end(pod)})"
 
 
 def _deadline(pod: PodView, current: Revision) -> str:

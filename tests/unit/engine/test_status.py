@@ -306,12 +306,14 @@ def test_why_an_engine_does_not_serve(end: dict[str, Any], reason: str, words: s
 
 
 def test_the_time_to_generate_a_token_runs_from_the_start_of_the_container() -> None:
-    again = pod("a", restarts=2, started=NOW.replace(hour=12))
+    end: dict[str, Any] = {"ended_exit_code": 70, "ended_message": "EngineExited: CUDA error."}
+    again = pod("a", restarts=2, started=NOW.replace(hour=12), **end)
     told_first = told(snapshot(pods=[pod("a", started=NOW)]), ONE)["Progressing"].message
     told_again = told(snapshot(pods=[again]), ONE)["Progressing"].message
 
     assert "pod a starts the engine and has until 10:30 UTC" in told_first
-    assert "pod a (restarts: 2) starts the engine and has until 12:30 UTC" in told_again
+    assert "pod a (restarts: 2, the last ended with exit code 70: CUDA error)" in told_again
+    assert told_again.endswith("starts the engine and has until 12:30 UTC to generate a token.")
 
 
 def test_a_taken_name_leaves_nothing_to_speak_of() -> None:
