@@ -18,8 +18,10 @@ pytestmark = pytest.mark.cluster
 def block(start: str, language: str = "") -> str:
     """The README's code block of that language that begins so."""
     text = (ROOT / "README.md").read_text()
-    blocks: list[str] = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    found = [each for each in blocks if each.startswith(start)]
+    blocks: list[tuple[str, str]] = re.findall(
+        r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
+    )
+    found = [words for kind, words in blocks if kind == language and words.startswith(start)]
     assert len(found) == 1
     return found[0]
 
