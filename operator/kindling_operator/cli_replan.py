@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 from datetime import UTC, datetime
 
 from kubernetes.aio import config
@@ -33,7 +34,9 @@ def replan_command(options: argparse.Namespace) -> int:
 async def _replan(name: str, *, namespace: str | None, context: str | None) -> int:
     configuration = Configuration()
     try:
-        await config.load_kube_config(context=context, client_configuration=configuration)
+        await config.load_kube_config(
+            config_file=_kubeconfig(), context=context, client_configuration=configuration
+        )
         key = Key(namespace or _namespace_of(context), name)
     except (ConfigException, OSError) as error:
         raise usage(
@@ -67,7 +70,12 @@ async def replan(kube: Kube, key: Key, moment: str) -> None:
 
 def _namespace_of(context: str | None) -> str:
     """The namespace that kubectl would take."""
-    contexts, current = config.list_kube_config_contexts()
+    contexts, current = config.list_kube_config_contexts(config_file=_kubeconfig())
     chosen = next((each for each in contexts if each["name"] == context), current)
     namespace: str = (chosen.get("context") or {}).get("namespace") or "default"
     return namespace
+
+
+def _kubeconfig() -> str | None:
+    """KUBECONFIG as it is now; the client's own default is what it was when it was imported."""
+    return os.environ.get("KUBECONFIG") or None
