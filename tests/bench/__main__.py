@@ -58,7 +58,7 @@ def page(figures: list[Figure], *, load: float) -> str:
     return f"""# Figures of part 1
 
 `python -m tests.bench --write`, {datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores \
-({platform.machine()}), load average {load:.1f} at the start (2 busy cores show as 2.0).
+({platform.machine()}), load average {load:.1f} at the start.
 
 {table(figures)}
 

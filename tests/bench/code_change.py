@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -26,32 +27,39 @@ def code_change(cluster: Cluster, *, say: Say) -> list[Figure]:
         copy = Path(folder) / "kindling"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
         (copy / ".venv").symlink_to(ROOT / ".venv")
-        _into_the_node(cluster, copy, say=say)
-        unchanged, samples = _seconds(cluster, copy, say=say), []
+        references = [_into_the_node(cluster, copy, say=say).reference]
+        unchanged, runs = _into_the_node(cluster, copy, say=say), []
         for number in range(CHANGES):
             with (copy / EDITED).open("a") as source:
                 source.write(f"# change {number} at {time.time_ns()}\n")
-            samples.append(_seconds(cluster, copy, say=say))
+            runs.append(_into_the_node(cluster, copy, say=say))
+    references += [each.reference for each in runs]
+    assert len(set(references)) == CHANGES + 1, f"not every change made a new image: {references}"
     return [
         Figure(
             "code-only change of the runtime to the new image in the node",
             "s",
-            tuple(samples),
+            tuple(each.seconds for each in runs),
             target=30,
-            base=unchanged,
+            base=unchanged.seconds,
             base_name="the same with nothing changed",
             note="images/build --push, then a pull by the node",
         )
     ]
 
 
-def _seconds(cluster: Cluster, copy: Path, *, say: Say) -> float:
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One way into the node: how long it took, and the image that it brought."""
+
+    seconds: float
+    reference: str
+
+
+def _into_the_node(cluster: Cluster, copy: Path, *, say: Say) -> Run:
     started = time.monotonic()
-    _into_the_node(cluster, copy, say=say)
-    return time.monotonic() - started
-
-
-def _into_the_node(cluster: Cluster, copy: Path, *, say: Say) -> None:
     build = copy / "images" / "build"
     out = run(build, "--push", cluster.registry, "runtime-cpu", seconds=SECONDS, say=say)
-    cluster.node("crictl", "pull", image_references(out)["runtime-cpu"], seconds=SECONDS)
+    reference = image_references(out)["runtime-cpu"]
+    cluster.node("crictl", "pull", reference, seconds=SECONDS)
+    return Run(time.monotonic() - started, reference)
