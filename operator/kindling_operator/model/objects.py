@@ -41,8 +41,11 @@ class Taint:
 class NodeView:
     """A node as placement sees it.
 
-    Allocatable memory in bytes and CPU in millicores, `gpus` allocatable devices, `gpu_memory`
-    bytes of one of them, `architecture` as in kubernetes.io/arch.
+    Allocatable memory and ephemeral storage in bytes and CPU in millicores, `gpus` allocatable
+    devices, `gpu_memory` bytes of one of them, `architecture` as in kubernetes.io/arch, `driver`
+    NVIDIA's (580.65.06). `clique` is the NVLink domain that spans nodes (nvidia.com/gpu.clique), ""
+    where a node is its own. `sliced` tells that the devices are MIG slices or time shares, so that
+    one of them is not a GPU. All "" or 0 where the node does not say.
     """
 
     name: str
@@ -56,6 +59,12 @@ class NodeView:
     gpu_product: str
     gpu_memory: int
     taints: tuple[Taint, ...] = ()
+    ephemeral: int = 0
+    driver: str = ""
+    clique: str = ""
+    zone: str = ""
+    instance_type: str = ""
+    sliced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,8 @@ class PodView:
 
     `waiting_*` is the engine container's waiting state, `started` when it began to run, None while
     it does not; `ended_*` is its last termination, which stays after it was started again;
-    `unschedulable` is the scheduler's message while PodScheduled is False, else "".
+    `unschedulable` is the scheduler's message while PodScheduled is False, else "". CPU in
+    millicores, memory and ephemeral storage in bytes, all as requested.
     """
 
     namespace: str
@@ -87,6 +97,22 @@ class PodView:
     restarts: int = 0
     image: str = ""
     started: datetime | None = None
+    cpu_millis: int = 0
+    memory: int = 0
+    ephemeral: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUse:
+    """What the bound pods of one node request together that Snapshot.pods does not list.
+
+    CPU in millicores, memory and ephemeral storage in bytes, `pods` their number.
+    """
+
+    cpu_millis: int = 0
+    memory: int = 0
+    ephemeral: int = 0
+    pods: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,12 @@ import msgspec
 from kindling_operator.model.conditions import ConditionStatus, ConditionType, Reason
 from kindling_operator.model.conditions_table import status_of
 from kindling_operator.model.names import Key
-from kindling_operator.model.status import MemoryItem, ParallelismStatus, RejectedOption
+from kindling_operator.model.status import (
+    AttentionBackend,
+    MemoryItem,
+    ParallelismStatus,
+    RejectedOption,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +89,80 @@ class PodPlan(_Wire, frozen=True, kw_only=True):
 
 
 class GpuPlan(_Wire, frozen=True, kw_only=True):
-    """The GPUs of one replica: `count` on each of `nodes` nodes."""
+    """The GPUs of one replica: `count` on each of `nodes` nodes.
+
+    `one_clique` is True where these nodes must share an NVLink domain (nvidia.com/gpu.clique).
+    """
 
     product: str
     architecture: str
     count: int = 1
     nodes: int = 1
+    one_clique: bool = False
     memory_items: tuple[MemoryItem, ...] = ()
+
+
+class GroupPlan(_Wire, frozen=True, kw_only=True):
+    """A replica of several pods, each with one engine process group of its own.
+
+    `rank_arguments` has one entry per pod, the leader's first: what that pod's command gets on top
+    of the plan's `argv`. In them ``{leader}`` stands for the leader's address. `serving` tells for
+    each pod whether it answers HTTP (a headless follower does not).
+    """
+
+    rank_arguments: tuple[tuple[str, ...], ...]
+    serving: tuple[bool, ...]
+
+    @property
+    def size(self) -> int:
+        """Pods of one replica."""
+        return len(self.rank_arguments)
+
+
+class SpeedTerm(_Wire, frozen=True, kw_only=True):
+    """One term of the speed model, in nanoseconds per token and request."""
+
+    item: str
+    nanoseconds: int
+
+
+class SpeedPlan(_Wire, frozen=True, kw_only=True):
+    """What the speed model expects of one request at `context` tokens: estimates, all of it.
+
+    `tokens_per_step` counts drafted tokens that are accepted, `prefill_tokens_per_second` is of one
+    replica.
+    """
+
+    context: int
+    decode: tuple[SpeedTerm, ...]
+    tokens_per_step: str = "1.00"
+    prefill_tokens_per_second: int = 0
+
+    @property
+    def step_nanoseconds(self) -> int:
+        """Duration of one forward pass."""
+        return sum(term.nanoseconds for term in self.decode)
+
+
+class HostTierPlan(_Wire, frozen=True, kw_only=True):
+    """The KV tier in host memory: `bytes` for all ranks of one pod together.
+
+    `chunk_blocks` is vLLM's blocks_per_chunk, `retention_tokens` its
+    prefix_cache_retention_interval (0 keeps only the ends of prompts).
+    """
+
+    bytes: int
+    chunk_blocks: int
+    retention_tokens: int = 0
 
 
 class EnginePlan(_Wire, frozen=True, kw_only=True):
     """What one replica runs, complete: the pod template and launch plan are functions of it.
 
-    `model` is the catalog's name. Durations in seconds. `argv` is the whole engine command. `gpu`
-    is None on CPU. `warning` tells what nobody has verified about it and the user insists on.
+    `model` is the catalog's name. Durations in seconds. `argv` is the whole engine command, less
+    what `group` adds for each pod of a replica that has several. `gpu` is None on CPU.
+    `draft_tokens` is 0 without speculation. `warning` tells what nobody has verified about it and
+    the user insists on.
     """
 
     summary: str
@@ -117,6 +182,12 @@ class EnginePlan(_Wire, frozen=True, kw_only=True):
     pod: PodPlan
     gpu: GpuPlan | None = None
     parallelism: ParallelismStatus = ParallelismStatus()
+    group: GroupPlan | None = None
+    draft_tokens: int = 0
+    attention_backends: tuple[AttentionBackend, ...] = ()
+    host_tier: HostTierPlan | None = None
+    media_domains: tuple[str, ...] = ()
+    speed: SpeedPlan | None = None
     warning: str = ""
     rejected: tuple[RejectedOption, ...] = ()
     rejected_total: int = 0

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from kindling_operator.model.architecture import CatalogEntry
 from kindling_operator.model.names import Key
-from kindling_operator.model.objects import ChildView, ClaimView, NodeView, PodView
+from kindling_operator.model.objects import ChildView, ClaimView, NodeUse, NodeView, PodView
 from kindling_operator.model.parse import Invalid, ParsedModel
 
 
@@ -36,6 +36,8 @@ class Snapshot:
     `children` holds, per model, every object of CHILD_KINDS that carries its labels;
     `endpoints` the names of the pods that its Service sends traffic to.
     `priorities` is the value of each PriorityClass by name: models with a higher one plan first.
+    `used` is, by node, what the pods take that are not in `pods`: those without GPUs that are not
+    ours.
     `synced` is False until every watch has delivered its first list: nothing is deleted then.
     """
 
@@ -49,6 +51,7 @@ class Snapshot:
     children: Mapping[Key, tuple[ChildView, ...]] = field(default_factory=dict)
     endpoints: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
+    used: Mapping[str, NodeUse] = field(default_factory=dict)
 
     def pods_of(self, key: Key) -> tuple[PodView, ...]:
         """Serving pods of one model, by name."""

@@ -1,0 +1,81 @@
+"""What a runtime image can do: facts about one build of vLLM, per image digest."""
+
+from __future__ import annotations
+
+from kindling_operator.model.architecture import (
+    AttentionKind,
+    Capability,
+    CapabilityStatus,
+    Device,
+)
+from kindling_operator.model.fields import Spec
+
+
+class RemovedArchitecture(Spec, frozen=True, kw_only=True):
+    """A model class that this vLLM no longer has: since which version, and the way out."""
+
+    name: str
+    since: str
+    way_out: str
+    source: str
+
+
+class KernelChoice(Spec, frozen=True, kw_only=True):
+    """The attention backend of one kind of KV group on one GPU family.
+
+    The first entry of a list that matches counts; `gpu_architectures` empty matches every one.
+    `rendered` tells whether vLLM takes it from ``backend_per_kind`` or has it fixed in the model.
+    """
+
+    kind: AttentionKind
+    backend: str
+    gpu_architectures: tuple[str, ...] = ()
+    rendered: bool = True
+    status: CapabilityStatus = CapabilityStatus.SUPPORTED
+    source: str
+
+
+class ModelOnRuntime(Spec, frozen=True, kw_only=True):
+    """What one model class can do on one runtime; the first capability that matches counts.
+
+    A capability's `feature` is None for the bare model, or one of `Feature`'s words: MTP,
+    MTPWithPP, ExpertParallel, DataParallel, LoRA, HostTier, Disaggregation, SplitKV.
+    """
+
+    architecture: str
+    capabilities: tuple[Capability, ...] = ()
+    kernels: tuple[KernelChoice, ...] = ()
+
+
+class RuntimeFacts(Spec, frozen=True, kw_only=True):
+    """One runtime image.
+
+    `digests` are the image digests that these facts were recorded for (``sha256:...``), empty for
+    the release's own build. `cpu_architectures` is what the image was built for, `in_flight` how
+    many batches may be under way when a window moves on (KV formula), `block_tokens` the engine's
+    own KV block, `driver` the oldest NVIDIA driver (major.minor), `cuda` the toolkit,
+    `transformers` the range that vLLM accepts. `packages` are the importable extras that some plans
+    need (gguf, flashinfer-cubin, nvidia-cutlass-dsl-libs-core, pydantic-extra-types).
+    `split_kv` tells whether the image's plugin lets FA4 split long contexts on Hopper (trap T33).
+    """
+
+    name: str
+    device: Device
+    vllm: str
+    digests: tuple[str, ...] = ()
+    cpu_architectures: tuple[str, ...]
+    in_flight: int
+    block_tokens: int
+    batched_tokens: int
+    driver: str = ""
+    cuda: str = ""
+    transformers: str = ""
+    packages: tuple[str, ...] = ()
+    split_kv: bool = False
+    removed: tuple[RemovedArchitecture, ...] = ()
+    models: tuple[ModelOnRuntime, ...] = ()
+    sources: dict[str, str]
+
+    def on(self, architecture: str) -> ModelOnRuntime | None:
+        """What is recorded of a model class (`architectures` in config.json), or None."""
+        return next((each for each in self.models if each.architecture == architecture), None)
