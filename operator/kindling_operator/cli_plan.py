@@ -11,6 +11,7 @@ import msgspec
 import yaml
 
 from kindling_operator import __version__, catalog
+from kindling_operator.catalog import runtimes
 from kindling_operator.cli_failure import REFUSED
 from kindling_operator.cli_files import snapshot_of
 from kindling_operator.cli_table import decision_table
@@ -30,6 +31,7 @@ def plan_command(options: argparse.Namespace) -> int:
         cuda_image=options.cuda_image or f"kindling/runtime:{__version__}",
         cpu_image=options.cpu_image or f"kindling/runtime-cpu:{__version__}",
         catalog=catalog.load_all(),
+        runtimes=runtimes.load_all(),
     )
     snapshot = snapshot_of(
         options.filename,

@@ -11,6 +11,7 @@ import kopf
 from kubernetes.aio.config import ConfigException
 
 from kindling_operator import catalog, handlers
+from kindling_operator.catalog import runtimes
 from kindling_operator.kube.client import Kube
 from kindling_operator.kube.credentials import configuration
 from kindling_operator.kube.errors import KubeError, NotFoundError
@@ -171,6 +172,7 @@ def _environment(settings: Settings) -> Environment:
         cuda_image=settings.cuda_image,
         cpu_image=settings.cpu_image,
         catalog=catalog.load_all(),
+        runtimes=runtimes.load_all(),
         image_pull_policy=settings.image_pull_policy,
         image_pull_secrets=settings.image_pull_secrets,
         name_foreign_holders=settings.name_foreign_holders,

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from kindling_operator import catalog
+from kindling_operator.catalog import runtimes
 from kindling_operator.model.architecture import CatalogEntry
 from kindling_operator.model.names import (
     CHILD_KINDS,
@@ -54,6 +55,7 @@ def environment(**changes: Any) -> Environment:
         cuda_image="registry.test/kindling/runtime@sha256:c0da",
         cpu_image="registry.test/kindling/runtime-cpu@sha256:c0de",
         catalog=catalog.load_all(),
+        runtimes=runtimes.load_all(),
     )
     return replace(base, **changes)
 

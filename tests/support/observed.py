@@ -31,7 +31,9 @@ NOW: Final = datetime(2026, 11, 30, 10, 0, tzinfo=UTC)
 KEY: Final = Key("ml", "flint")
 UID: Final = "uid-of-flint"
 
-ENVIRONMENT: Final = Environment(cuda_image="cuda@sha256:1", cpu_image="cpu@sha256:2", catalog={})
+ENVIRONMENT: Final = Environment(
+    cuda_image="cuda@sha256:1", cpu_image="cpu@sha256:2", catalog={}, runtimes={}
+)
 
 PLAN: Final = msgspec.convert(
     {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import field
+
 from kindling_operator.model.architecture import (
     AttentionKind,
     Capability,
@@ -9,15 +11,6 @@ from kindling_operator.model.architecture import (
     Device,
 )
 from kindling_operator.model.fields import Spec
-
-
-class RemovedArchitecture(Spec, frozen=True, kw_only=True):
-    """A model class that this vLLM no longer has: since which version, and the way out."""
-
-    name: str
-    since: str
-    way_out: str
-    source: str
 
 
 class KernelChoice(Spec, frozen=True, kw_only=True):
@@ -57,6 +50,7 @@ class RuntimeFacts(Spec, frozen=True, kw_only=True):
     `transformers` the range that vLLM accepts. `packages` are the importable extras that some plans
     need (gguf, flashinfer-cubin, nvidia-cutlass-dsl-libs-core, pydantic-extra-types).
     `split_kv` tells whether the image's plugin lets FA4 split long contexts on Hopper (trap T33).
+    `removed` are model classes that vLLM no longer has, with the last version that had each.
     """
 
     name: str
@@ -72,7 +66,7 @@ class RuntimeFacts(Spec, frozen=True, kw_only=True):
     transformers: str = ""
     packages: tuple[str, ...] = ()
     split_kv: bool = False
-    removed: tuple[RemovedArchitecture, ...] = ()
+    removed: dict[str, str] = field(default_factory=dict)
     models: tuple[ModelOnRuntime, ...] = ()
     sources: dict[str, str]
 

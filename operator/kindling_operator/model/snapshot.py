@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kindling_operator.model.architecture import CatalogEntry
+from kindling_operator.model.architecture import CatalogEntry, Device
 from kindling_operator.model.names import Key
 from kindling_operator.model.objects import ChildView, ClaimView, NodeUse, NodeView, PodView
 from kindling_operator.model.parse import Invalid, ParsedModel
+from kindling_operator.model.runtime import RuntimeFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,16 +18,42 @@ class Environment:
     """What the operator was installed with: chart values that a decision depends on.
 
     Images are complete references (by digest where the chart gives one); `catalog` holds the
-    models that this release knows, by name (catalog.load_all()).
+    models that this release knows, by name (catalog.load_all()), and `runtimes` what is known of
+    runtime images, by name (catalog.runtimes.load_all()): one without digests for each device.
     """
 
     cuda_image: str
     cpu_image: str
     catalog: Mapping[str, CatalogEntry]
+    runtimes: Mapping[str, RuntimeFacts]
     image_pull_policy: str = "IfNotPresent"
     image_pull_secrets: tuple[str, ...] = ()
     name_foreign_holders: bool = False
     development_store: bool = False
+
+    def runtime(self, image: str, device: Device) -> RuntimeFacts:
+        """The facts of an image's digest, else those of this release's own image."""
+        return self._described(image, device) or next(
+            facts
+            for facts in self.runtimes.values()
+            if facts.device is device and not facts.digests
+        )
+
+    def describes(self, image: str, device: Device) -> bool:
+        """Whether an image is this release's own or has a digest that somebody described."""
+        own = self.cpu_image if device is Device.CPU else self.cuda_image
+        return image == own or self._described(image, device) is not None
+
+    def _described(self, image: str, device: Device) -> RuntimeFacts | None:
+        digest = image.rpartition("@")[2]
+        return next(
+            (
+                facts
+                for facts in self.runtimes.values()
+                if facts.device is device and digest in facts.digests
+            ),
+            None,
+        )
 
 
 @dataclass(frozen=True, slots=True)

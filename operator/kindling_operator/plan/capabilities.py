@@ -1,0 +1,129 @@
+"""What a runtime image is known to do with a model: looked up, never computed.
+
+The facts are data (catalog/runtimes); the image that a model runs decides which of them count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from kindling_operator.model.architecture import (
+    Capability,
+    CapabilityStatus,
+    CheckpointName,
+    Device,
+)
+from kindling_operator.model.runtime import KernelChoice, ModelOnRuntime, RuntimeFacts
+from kindling_operator.model.status import AttentionBackend
+from kindling_operator.plan.devices import GpuClass
+from kindling_operator.plan.subject import Subject
+
+
+class Feature(StrEnum):
+    """What a capability can be about beside the bare model."""
+
+    MTP = "MTP"
+    MTP_WITH_PP = "MTPWithPP"
+    EXPERT_PARALLEL = "ExpertParallel"
+    DATA_PARALLEL = "DataParallel"
+    LORA = "LoRA"
+    HOST_TIER = "HostTier"
+    DISAGGREGATION = "Disaggregation"
+    SPLIT_KV = "SplitKV"
+
+
+def image_of(subject: Subject, device: Device) -> str:
+    """The image that the model's pods run on that device."""
+    own = subject.spec.runtime.image if subject.spec.runtime is not None else None
+    environment = subject.environment
+    return own or (environment.cpu_image if device is Device.CPU else environment.cuda_image)
+
+
+def runtime_for(subject: Subject, device: Device) -> RuntimeFacts:
+    """The facts that the model is judged by: of its image, else of this release's own."""
+    return subject.environment.runtime(image_of(subject, device), device)
+
+
+def image_is_unknown(subject: Subject, device: Device) -> bool:
+    """Whether nobody has described the image that the model asks for."""
+    own = subject.spec.runtime.image if subject.spec.runtime is not None else None
+    return bool(own) and not subject.environment.describes(image_of(subject, device), device)
+
+
+def status_of(
+    subject: Subject,
+    checkpoint: CheckpointName,
+    gpu: GpuClass,
+    feature: Feature | None = None,
+) -> Capability | None:
+    """What is known of a checkpoint on a class of GPU; the first entry that matches counts.
+
+    None where nothing is known, as for an architecture that nobody has described.
+    """
+    known = _model_on(subject)
+    if known is None:
+        return None
+    return next(
+        (
+            each
+            for each in known.capabilities
+            if each.feature == feature
+            and each.gpu_architecture in (None, gpu.capability)
+            and each.checkpoint in (None, checkpoint)
+        ),
+        None,
+    )
+
+
+def supported_families(subject: Subject) -> tuple[str, ...]:
+    """The GPU families that the model is known to run on, in the order of the facts."""
+    known = _model_on(subject)
+    found = (
+        each.gpu_architecture
+        for each in (known.capabilities if known is not None else ())
+        if each.feature is None
+        and each.status is CapabilityStatus.SUPPORTED
+        and each.gpu_architecture is not None
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def kernels(subject: Subject, gpu: GpuClass) -> tuple[tuple[str, KernelChoice], ...]:
+    """The attention kernel of each KV group by the group's name; groups nobody described lack."""
+    known = _model_on(subject)
+    if known is None:
+        return ()
+    return tuple(
+        (group.name, choice)
+        for group in subject.architecture.attention
+        for choice in _first(known.kernels, group.kind.value, gpu)
+    )
+
+
+def attention_backends(subject: Subject, gpu: GpuClass) -> tuple[AttentionBackend, ...]:
+    """The attention kernels for `status.plan`."""
+    return tuple(
+        AttentionBackend(group=name, backend=choice.backend)
+        for name, choice in kernels(subject, gpu)
+    )
+
+
+def either(names: Sequence[str]) -> str:
+    """Names as a choice: "sm90, sm100 or sm103"."""
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _model_on(subject: Subject) -> ModelOnRuntime | None:
+    return runtime_for(subject, Device.GPU).on(subject.architecture.architecture)
+
+
+def _first(choices: Sequence[KernelChoice], kind: str, gpu: GpuClass) -> tuple[KernelChoice, ...]:
+    found = (
+        each
+        for each in choices
+        if each.kind.value == kind
+        and (not each.gpu_architectures or gpu.capability in each.gpu_architectures)
+    )
+    return tuple(found)[:1]
