@@ -41,11 +41,12 @@ class Taint:
 class NodeView:
     """A node as placement sees it.
 
-    Allocatable memory and ephemeral storage in bytes and CPU in millicores, `gpus` allocatable
-    devices, `gpu_memory` bytes of one of them, `architecture` as in kubernetes.io/arch, `driver`
-    NVIDIA's (580.65.06). `clique` is the NVLink domain that spans nodes (nvidia.com/gpu.clique), ""
-    where a node is its own. `sliced` tells that the devices are MIG slices or time shares, so that
-    one of them is not a GPU. All "" or 0 where the node does not say.
+    Allocatable memory and ephemeral storage in bytes and CPU in millicores, `pods` how many it
+    takes, `gpus` allocatable devices, `gpu_memory` bytes of one of them, `architecture` as in
+    kubernetes.io/arch, `driver` NVIDIA's (580.65.06). `clique` is the NVLink domain that spans
+    nodes (nvidia.com/gpu.clique), "" where a node is its own. `sliced` tells that the devices are
+    MIG slices or time shares, so that one of them is not a GPU. All "" or 0 where the node does not
+    say.
     """
 
     name: str
@@ -65,6 +66,7 @@ class NodeView:
     zone: str = ""
     instance_type: str = ""
     sliced: bool = False
+    pods: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,18 @@ _REPELLING = {TaintEffect.NO_SCHEDULE.value, TaintEffect.NO_EXECUTE.value}
 class GpuClass:
     """GPUs that are interchangeable: `capability` such as sm90, `memory` bytes of one GPU.
 
-    `architecture` is that of the node's CPU, which the image must have been built for.
+    `architecture` is that of the node's CPU, which the image must have been built for. `driver` is
+    the branch of NVIDIA's driver (580 of 580.65.06), 0 where the node does not say: CUDA's floor is
+    a branch (CUDA compatibility guide, minor version compatibility). `sliced` GPUs are MIG slices
+    or time shares: one of them is not a whole GPU, and no collective runs between them.
     """
 
     product: str
     capability: str
     memory: int
     architecture: str
+    driver: int = 0
+    sliced: bool = False
 
     def has(self, node: NodeView) -> bool:
         """Whether a node's GPUs are of this class."""
@@ -43,7 +48,20 @@ def gpu_class(node: NodeView) -> GpuClass | None:
     described = node.gpu_product and node.gpu_memory and version.isdecimal() and len(version) > 1
     if not node.gpus or not described:
         return None
-    return GpuClass(node.gpu_product, f"sm{version}", node.gpu_memory, node.architecture)
+    return GpuClass(
+        node.gpu_product,
+        f"sm{version}",
+        node.gpu_memory,
+        node.architecture,
+        driver=driver_branch(node.driver),
+        sliced=node.sliced,
+    )
+
+
+def driver_branch(version: str) -> int:
+    """580 of 580.65.06; 0 where nothing is said."""
+    branch = version.partition(".")[0]
+    return int(branch) if branch.isdecimal() else 0
 
 
 def gpu_classes(nodes: Iterable[NodeView]) -> tuple[GpuClass, ...]:
@@ -52,19 +70,30 @@ def gpu_classes(nodes: Iterable[NodeView]) -> tuple[GpuClass, ...]:
 
 
 def titles(classes: Iterable[GpuClass]) -> dict[GpuClass, str]:
-    """Each class as people read it, with the memory where the product alone does not tell it."""
+    """Each class as people read it, with the memory or driver where the rest does not tell it."""
     all_of = tuple(classes)
-    plain = Counter(map(_title, all_of))
-    return {
-        each: _title(each) if plain[_title(each)] == 1 else _title(each, with_memory=True)
-        for each in all_of
-    }
+    found: dict[GpuClass, str] = {}
+    for details in ((), (_memory,), (_driver,), (_memory, _driver)):
+        texts = {each: _title(each, *(detail(each) for detail in details)) for each in all_of}
+        counts = Counter(texts.values())
+        for each, text in texts.items():
+            if counts[text] == 1:
+                found.setdefault(each, text)
+    return {each: found[each] for each in all_of}
 
 
-def _title(gpu: GpuClass, *, with_memory: bool = False) -> str:
+def _title(gpu: GpuClass, *details: str) -> str:
+    shared = ("sliced",) if gpu.sliced else ()
+    return f"{gpu.product} ({', '.join((gpu.capability, gpu.architecture, *shared, *details))})"
+
+
+def _memory(gpu: GpuClass) -> str:
     # MiB is the unit of the node's label: two classes never read the same.
-    memory = f", {gpu.memory >> 20} MiB" if with_memory else ""
-    return f"{gpu.product} ({gpu.capability}, {gpu.architecture}{memory})"
+    return f"{gpu.memory >> 20} MiB"
+
+
+def _driver(gpu: GpuClass) -> str:
+    return f"driver {gpu.driver or 'unknown'}"
 
 
 def usable_nodes(
@@ -97,11 +126,15 @@ def _usable(
     node: NodeView, selector: Mapping[str, str], tolerations: tuple[Toleration, ...]
 ) -> bool:
     selected = all(node.labels.get(key) == value for key, value in selector.items())
-    repelled = any(
+    return node.ready and not node.unschedulable and selected and admits(node.taints, tolerations)
+
+
+def admits(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:
+    """Whether pods with these tolerations may be scheduled past these taints."""
+    return not any(
         taint.effect in _REPELLING and not any(_tolerates(t, taint) for t in tolerations)
-        for taint in node.taints
+        for taint in taints
     )
-    return node.ready and not node.unschedulable and selected and not repelled
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:

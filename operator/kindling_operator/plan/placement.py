@@ -6,18 +6,20 @@ run hold theirs, and an earlier model's replicas that do not run yet have theirs
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
+from kindling_operator.model.api_placement import Placement
 from kindling_operator.model.architecture import Device
-from kindling_operator.model.objects import NodeView, PodView
+from kindling_operator.model.objects import PodView
 from kindling_operator.model.parse import ParsedModel
+from kindling_operator.model.plan import EnginePlan
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan.choice import choose
-from kindling_operator.plan.devices import usable_nodes
+from kindling_operator.plan.fleet import Fleet, Pool, fleet_of
 from kindling_operator.plan.revision import stored_revisions
 from kindling_operator.plan.rollout import is_overdue, policy_of
-from kindling_operator.plan.room import Room, room_of
+from kindling_operator.plan.room import Demand, Room, room_of
 from kindling_operator.plan.standing import Standing, standings, stored_for
 from kindling_operator.plan.subject import Subject, subject_of
 
@@ -52,7 +54,8 @@ def room_without(snapshot: Snapshot, subject: Subject) -> Room:
 
 
 def _room(snapshot: Snapshot, subject: Subject, leave_out: Callable[[PodView], bool]) -> Room:
-    room = room_of(snapshot.nodes, snapshot.pods, leave_out=leave_out)
+    fleet = fleet_of(snapshot.nodes)
+    room = room_of(fleet, snapshot.pods, used=snapshot.used, leave_out=leave_out)
     for other in models_in_order(snapshot):
         if other.key == subject.model.key:
             break
@@ -85,12 +88,47 @@ def _set_aside(snapshot: Snapshot, model: ParsedModel, room: Room) -> Room:
             1 for pod in snapshot.pods_of(model.key) if pod.revision == stored.hash and pod.node
         )
         missing = max(0, model.spec.replicas - bound)
-        nodes = _nodes_with(snapshot, subject, stored.plan.gpu.product)
-        return room.less(nodes, gpus=stored.plan.gpu.count, times=missing, of=model.key)
+        return _keep_free(subject, stored.plan, room, times=missing)
     choice = choose(subject, snapshot.nodes, room, snapshot.claims)
-    if choice.option is None or choice.option.gpu is None or choice.waiting is not None:
+    if choice.plan is None or choice.plan.gpu is None or choice.waiting is not None:
         return room
-    return room.less(choice.option.nodes, gpus=1, times=model.spec.replicas, of=model.key)
+    return _keep_free(subject, choice.plan, room, times=model.spec.replicas)
+
+
+def _keep_free(subject: Subject, plan: EnginePlan, room: Room, *, times: int) -> Room:
+    """The room less so many replicas of a plan; those that find none are left out."""
+    for pool, demand in demands(plan, room.fleet, subject.spec.placement):
+        for _ in range(times):
+            names = room.place(demand, pool)
+            if names is None:
+                break
+            room = room.less(demand, names, of=subject.model.key)
+            times -= 1
+    return room
+
+
+def demands(
+    plan: EnginePlan, fleet: Fleet, placement: Placement | None
+) -> Iterator[tuple[Pool, Demand]]:
+    """What one replica of a plan asks for, on each class of GPU that its product has."""
+    pod, gpu = plan.pod, plan.gpu
+    if gpu is None:
+        pool = fleet.usable(placement, gpu=False)
+        yield pool, Demand(None, cpu_millis=pod.cpu_millis, memory=pod.memory)
+        return
+    for pool in fleet.pools(placement):
+        if pool.gpu is not None and pool.gpu.product == gpu.product:
+            yield (
+                pool,
+                Demand(
+                    pool.gpu,
+                    gpus_per_node=gpu.count,
+                    nodes=gpu.nodes,
+                    cpu_millis=pod.cpu_millis,
+                    memory=pod.memory,
+                    one_clique=gpu.one_clique,
+                ),
+            )
 
 
 def _given_up(snapshot: Snapshot, model: ParsedModel, standing: Standing) -> bool:
@@ -98,11 +136,6 @@ def _given_up(snapshot: Snapshot, model: ParsedModel, standing: Standing) -> boo
     policy = policy_of(model.spec.rollout)
     overdue = is_overdue(standing, model.spec.replicas, policy=policy, now=snapshot.now)
     return overdue or standing.refused
-
-
-def _nodes_with(snapshot: Snapshot, subject: Subject, product: str) -> tuple[NodeView, ...]:
-    usable = usable_nodes(snapshot.nodes, subject.spec.placement, gpu=True)
-    return tuple(node for node in usable if node.gpu_product == product)
 
 
 def _place(snapshot: Snapshot, model: ParsedModel) -> tuple[int, datetime, str, str]:

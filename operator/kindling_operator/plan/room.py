@@ -1,64 +1,258 @@
-"""Free GPUs per node, and who holds the others."""
+"""What is free on every node, who holds the rest, and where a replica fits.
+
+Least fragmentation is one rule: of the nodes that fit, the fullest is taken, ties by name.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
 from kindling_operator.model.names import Key
-from kindling_operator.model.objects import NodeView, PodView
+from kindling_operator.model.objects import NodeUse, NodeView, PodView
+from kindling_operator.plan.devices import GpuClass
+from kindling_operator.plan.fleet import Fleet, Pool, domain
 
 _ENDED = {"Succeeded", "Failed"}
+_UNLIMITED = 1 << 62
+"""Free amount of what a node does not state."""
+_MAY_BE_UNSTATED = ("cpu_millis", "memory", "ephemeral", "pods")
 
 Holder = Key
 """A model by namespace and name, or any other pod by its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
-    """Free GPUs by node name, and the rest by holder.
+class Amounts(NamedTuple):
+    """What is free on a node, or taken of it. CPU in millicores, memory and storage in bytes."""
 
-    `held` counts those of pods that are on the node, `reserved` those that are kept free for pods
-    which are yet to come.
+    gpus: int = 0
+    cpu_millis: int = 0
+    memory: int = 0
+    ephemeral: int = 0
+    pods: int = 0
+
+    def plus(self, other: Amounts, times: int = 1) -> Amounts:
+        """The sum with `times` the other; -1 subtracts."""
+        return Amounts(*(a + times * b for a, b in zip(self, other, strict=True)))
+
+    def short_of(self, need: Amounts) -> Amounts:
+        """What lacks of `need`, 0 where enough is there."""
+        return Amounts(*(max(0, b - a) for a, b in zip(self, need, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """One replica: `nodes` pods, each on a node of its own, each with these requests.
+
+    `gpu` None is for a pod that computes on CPU. CPU in millicores, memory and ephemeral storage in
+    bytes. With `one_clique` all its nodes are of one NVLink domain.
     """
 
-    free: Mapping[str, int]
-    held: Mapping[str, Mapping[Holder, int]]
-    reserved: Mapping[str, Mapping[Holder, int]] = field(default_factory=dict)
+    gpu: GpuClass | None
+    gpus_per_node: int = 0
+    nodes: int = 1
+    cpu_millis: int = 0
+    memory: int = 0
+    ephemeral: int = 0
+    one_clique: bool = False
 
-    def less(self, nodes: Iterable[NodeView], *, gpus: int, times: int, of: Holder) -> Room:
-        """What is left when room for `times` pods of `gpus` each is kept free on these nodes.
+    @property
+    def per_node(self) -> Amounts:
+        """What each of its pods takes."""
+        return Amounts(self.gpus_per_node, self.cpu_millis, self.memory, self.ephemeral, 1)
 
-        The fullest node that has room is taken first, ties by name; pods that find none are left
-        out.
-        """
-        free = dict(self.free)
-        reserved = {node: dict(holders) for node, holders in self.reserved.items()}
-        names = [node.name for node in nodes]
-        for _ in range(times):
-            open_nodes = [name for name in names if free.get(name, 0) >= gpus]
-            if not open_nodes:
-                break
-            name = min(open_nodes, key=lambda node: (free[node], node))
-            free[name] -= gpus
-            holders = reserved.setdefault(name, {})
-            holders[of] = holders.get(of, 0) + gpus
-        return replace(self, free=free, reserved=reserved)
+
+class Room:
+    """The books of one moment. `less` answers "what if"; `take` and `give` are for their owner.
+
+    `held` counts the GPUs of pods that are on a node, `reserved` those that are kept free for pods
+    which are yet to come, both by node and holder.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        free: Mapping[str, Amounts],
+        held: Mapping[str, Mapping[Holder, int]] = MappingProxyType({}),
+    ) -> None:
+        """`free` tells of every node of the fleet."""
+        self.fleet = fleet
+        self.held = {name: dict(holders) for name, holders in held.items()}
+        self.reserved: dict[str, dict[Holder, int]] = {}
+        self._free = dict(free)
+        self._ranks: dict[GpuClass | None, list[tuple[int, int, str]]] = {None: []}
+        for node in fleet.nodes:
+            for gpu in {None, fleet.classes[node.name]}:
+                self._ranks.setdefault(gpu, []).append(self._rank(node.name, gpu))
+        for ranks in self._ranks.values():
+            ranks.sort()
+        self._full: set[tuple[Demand, frozenset[str]]] = set()
+
+    @property
+    def free(self) -> Mapping[str, int]:
+        """Free GPUs by node; less than none where more are held than the node still has."""
+        return {name: amounts.gpus for name, amounts in self._free.items()}
+
+    def left(self, name: str) -> Amounts:
+        """What is free on a node; nothing on one that is not there."""
+        return self._free.get(name, Amounts())
+
+    def place(self, demand: Demand, pool: Pool) -> tuple[str, ...] | None:
+        """The nodes of one replica among those of the pool, by name; None if it has no room."""
+        if (demand, pool.names) in self._full:
+            return None
+        found = self._place(demand, pool)
+        if found is None:
+            # Room only becomes less until something is given back.
+            self._full.add((demand, pool.names))
+        return found
+
+    def less(self, demand: Demand, names: Iterable[str], *, of: Holder) -> Room:
+        """What is left when a replica of `of` takes these nodes."""
+        room = self._copy()
+        room.take(demand.per_node, names, of=of)
+        return room
+
+    def count(self, demand: Demand, pool: Pool, *, at_most: int) -> int:
+        """How many replicas fit beside each other."""
+        room = self._copy()
+        for number in range(at_most):
+            names = room.place(demand, pool)
+            if names is None:
+                return number
+            room.take(demand.per_node, names, of=Key("", ""))
+        return at_most
 
     def best(self, nodes: Iterable[NodeView]) -> NodeView | None:
         """The node with most free GPUs, ties by name."""
-        return min(nodes, key=lambda node: (-self.free.get(node.name, 0), node.name), default=None)
+        return min(nodes, key=lambda node: (-self.left(node.name).gpus, node.name), default=None)
+
+    def take(
+        self, amounts: Amounts, names: Iterable[str], *, of: Holder, bound: bool = False
+    ) -> None:
+        """Book what each of these nodes gives to a holder: kept free for it, or `bound` already."""
+        books = self.held if bound else self.reserved
+        for name in names:
+            self._move(name, self._free[name].plus(amounts, -1))
+            if amounts.gpus:
+                holders = books.setdefault(name, {})
+                holders[of] = holders.get(of, 0) + amounts.gpus
+
+    def give(self, amounts: Amounts, names: Iterable[str], *, of: Holder) -> None:
+        """Take back what `take` has booked as bound."""
+        self._full.clear()
+        for name in names:
+            self._move(name, self._free[name].plus(amounts))
+            if amounts.gpus:
+                holders = self.held[name]
+                holders[of] -= amounts.gpus
+                if not holders[of]:
+                    del holders[of]
+
+    def _place(self, demand: Demand, pool: Pool) -> tuple[str, ...] | None:
+        if demand.nodes == 1:
+            first = next(self._fitting(demand, pool.names), None)
+            return None if first is None else (first,)
+        if len(pool.nodes) < demand.nodes:
+            return None
+        groups: dict[str, list[NodeView]] = {}
+        by_name = {node.name: node for node in pool.nodes}
+        fitting = [by_name[name] for name in self._fitting(demand, pool.names)]
+        for node in fitting:
+            groups.setdefault(domain(node) if demand.one_clique else node.zone, []).append(node)
+        whole = [group for group in groups.values() if len(group) >= demand.nodes]
+        # Traffic between zones is slow, so they are mixed only where no zone holds it all.
+        if not whole and not demand.one_clique and len(fitting) >= demand.nodes:
+            whole = [fitting]
+        found = (tuple(node.name for node in group[: demand.nodes]) for group in whole)
+        return min(found, key=self._emptiness, default=None)
+
+    def _emptiness(self, names: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
+        return sum(self._free[name].gpus for name in names), names
+
+    def _fitting(self, demand: Demand, names: frozenset[str]) -> Iterator[str]:
+        """The nodes that one pod of it fits, the fullest first."""
+        need, ranks = demand.per_node, self._ranks.get(demand.gpu, [])
+        for least in (0, 1) if demand.gpu is None else (0,):
+            amount = need.memory if demand.gpu is None else need.gpus
+            start = bisect_left(ranks, (least, amount, ""))
+            for rank, _, name in ranks[start:]:
+                if rank > least:
+                    break
+                if name in names and not any(self._free[name].short_of(need)):
+                    yield name
+
+    def _rank(self, name: str, gpu: GpuClass | None) -> tuple[int, int, str]:
+        """Where a node stands: by free GPUs among its class; for CPU work by free memory, those
+        without GPUs first."""
+        left = self._free[name]
+        if gpu is not None:
+            return 0, left.gpus, name
+        return int(left.gpus > 0), left.memory, name
+
+    def _move(self, name: str, left: Amounts) -> None:
+        """Keep the ranks sorted while a node's free amounts change."""
+        classes = {None, self.fleet.classes[name]}
+        for gpu in classes:
+            ranks = self._ranks[gpu]
+            del ranks[bisect_left(ranks, self._rank(name, gpu))]
+        self._free[name] = left
+        for gpu in classes:
+            insort(self._ranks[gpu], self._rank(name, gpu))
+
+    def _copy(self) -> Room:
+        room = object.__new__(Room)
+        room.fleet = self.fleet
+        room.held = {name: dict(holders) for name, holders in self.held.items()}
+        room.reserved = {name: dict(holders) for name, holders in self.reserved.items()}
+        room._free = dict(self._free)
+        room._ranks = {gpu: list(ranks) for gpu, ranks in self._ranks.items()}
+        room._full = set(self._full)
+        return room
 
 
 def room_of(
-    nodes: Iterable[NodeView], pods: Iterable[PodView], *, leave_out: Callable[[PodView], bool]
+    fleet: Fleet,
+    pods: Iterable[PodView],
+    *,
+    used: Mapping[str, NodeUse] = MappingProxyType({}),
+    leave_out: Callable[[PodView], bool] = lambda _: False,
 ) -> Room:
-    """The room beside every bound pod that still holds its GPUs, except those left out."""
+    """The room beside every bound pod that still holds its share, except those left out.
+
+    `used` is what other pods take of each node, as in Snapshot.
+    """
+    free = {node.name: _allocatable(node) for node in fleet.nodes}
+    for name, use in used.items():
+        if name in free:
+            taken = Amounts(0, use.cpu_millis, use.memory, use.ephemeral, use.pods)
+            free[name] = free[name].plus(taken, -1)
     held: dict[str, Counter[Holder]] = {}
     for pod in pods:
-        if pod.node and pod.gpus and pod.phase not in _ENDED and not leave_out(pod):
-            holder = pod.model or Key(pod.namespace, pod.name)
-            held.setdefault(pod.node, Counter())[holder] += pod.gpus
-    free = {node.name: node.gpus - held.get(node.name, Counter()).total() for node in nodes}
-    return Room(free=free, held=held)
+        if pod.node not in free or pod.phase in _ENDED or leave_out(pod):
+            continue
+        free[pod.node] = free[pod.node].plus(requested(pod), -1)
+        if pod.gpus:
+            held.setdefault(pod.node, Counter())[holder_of(pod)] += pod.gpus
+    return Room(fleet, free, held)
+
+
+def requested(pod: PodView) -> Amounts:
+    """What a pod takes of its node."""
+    return Amounts(pod.gpus, pod.cpu_millis, pod.memory, pod.ephemeral, 1)
+
+
+def holder_of(pod: PodView) -> Holder:
+    """The model of a pod of ours, else the pod itself."""
+    return pod.model or Key(pod.namespace, pod.name)
+
+
+def _allocatable(node: NodeView) -> Amounts:
+    stated = Amounts(node.gpus, node.cpu_millis, node.memory, node.ephemeral, node.pods)
+    return stated._replace(
+        **{name: _UNLIMITED for name in _MAY_BE_UNSTATED if not getattr(stated, name)}
+    )

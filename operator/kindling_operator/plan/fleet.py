@@ -1,0 +1,141 @@
+"""The nodes as one model may use them: made once for all models, answered from what is remembered.
+
+Models that select the same nodes and tolerate the same taints share their answer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kindling_operator.model.api_placement import Placement, Toleration
+from kindling_operator.model.objects import NodeView, Taint
+from kindling_operator.plan.devices import (
+    GPU_TOLERATION,
+    GpuClass,
+    admits,
+    gpu_class,
+    wanted_class,
+)
+
+Selector = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Usable nodes by name: those with GPUs of one class, or all of them (`gpu` None)."""
+
+    gpu: GpuClass | None
+    nodes: tuple[NodeView, ...]
+    names: frozenset[str] = field(compare=False)
+
+    @property
+    def largest(self) -> int:
+        """GPUs of the node that has most."""
+        return max((node.gpus for node in self.nodes), default=0)
+
+    def nodes_with(self, gpus: int) -> int:
+        """Nodes that have at least so many GPUs."""
+        return sum(1 for node in self.nodes if node.gpus >= gpus)
+
+    def clique_with(self, gpus: int) -> int:
+        """The most nodes of one NVLink domain that have at least so many GPUs each."""
+        found = Counter(domain(node) for node in self.nodes if node.gpus >= gpus)
+        return max(found.values(), default=0)
+
+
+def domain(node: NodeView) -> str:
+    """The NVLink domain of a node's GPUs: the clique that it names, else the node alone."""
+    return f"clique {node.clique}" if node.clique else f"node {node.name}"
+
+
+def pool_of(nodes: Iterable[NodeView], gpu: GpuClass | None = None) -> Pool:
+    """These nodes as a pool."""
+    found = tuple(nodes)
+    return Pool(gpu, found, frozenset(node.name for node in found))
+
+
+class Fleet:
+    """All nodes, and which of them a model may use; two fleets of the same nodes answer the same.
+
+    `nodes` are sorted by name; `classes` tells each node's class of GPU by name, None where it has
+    no GPU or does not say which.
+    """
+
+    def __init__(self, nodes: Iterable[NodeView]) -> None:
+        self.nodes = tuple(sorted(nodes, key=lambda node: node.name))
+        self.classes: Mapping[str, GpuClass | None] = {
+            node.name: gpu_class(node) for node in self.nodes
+        }
+        self._open = tuple(n for n in self.nodes if n.ready and not n.unschedulable)
+        self._labelled: dict[str, dict[str, list[NodeView]]] = {}
+        self._usable: dict[tuple[Selector, tuple[Toleration, ...]], Pool] = {}
+        self._pools: dict[tuple[frozenset[str], object], tuple[Pool, ...]] = {}
+
+    def usable(self, placement: Placement | None, *, gpu: bool) -> Pool:
+        """The nodes that the pods of a model may be scheduled to, whatever GPUs they have."""
+        wanted = placement or Placement()
+        tolerations = (*wanted.tolerations, *((GPU_TOLERATION,) if gpu else ()))
+        selector = tuple(sorted(wanted.node_selector.items()))
+        signature = (selector, tolerations)
+        found = self._usable.get(signature)
+        if found is None:
+            verdicts: dict[tuple[Taint, ...], bool] = {}
+            found = pool_of(
+                node
+                for node in self._selected(selector)
+                if _admits(verdicts, node.taints, tolerations)
+            )
+            self._usable[signature] = found
+        return found
+
+    def pools(self, placement: Placement | None) -> tuple[Pool, ...]:
+        """The usable nodes by class of GPU, only classes that ``spec.placement.gpu`` admits."""
+        usable = self.usable(placement, gpu=True)
+        wish = placement.gpu if placement is not None else None
+        signature = (usable.names, wish)
+        found = self._pools.get(signature)
+        if found is None:
+            by_class: dict[GpuClass, list[NodeView]] = {}
+            for node in usable.nodes:
+                known = self.classes[node.name]
+                if known is not None:
+                    by_class.setdefault(known, []).append(node)
+            found = tuple(
+                pool_of(by_class[gpu], gpu)
+                for gpu in sorted(by_class)
+                if wanted_class(gpu, placement)
+            )
+            self._pools[signature] = found
+        return found
+
+    def _selected(self, selector: Selector) -> Iterable[NodeView]:
+        """The open nodes that carry these labels, by name."""
+        if not selector:
+            return self._open
+        (key, value), *others = selector
+        if key not in self._labelled:
+            by_value: dict[str, list[NodeView]] = {}
+            for node in self._open:
+                if key in node.labels:
+                    by_value.setdefault(node.labels[key], []).append(node)
+            self._labelled[key] = by_value
+        first = self._labelled[key].get(value, ())
+        return (n for n in first if all(n.labels.get(k) == v for k, v in others))
+
+
+def fleet_of(nodes: Iterable[NodeView]) -> Fleet:
+    """The fleet of these nodes."""
+    return Fleet(nodes)
+
+
+def _admits(
+    verdicts: dict[tuple[Taint, ...], bool],
+    taints: tuple[Taint, ...],
+    tolerations: tuple[Toleration, ...],
+) -> bool:
+    """Nodes share few sets of taints; each is judged once."""
+    if taints not in verdicts:
+        verdicts[taints] = admits(taints, tolerations)
+    return verdicts[taints]
