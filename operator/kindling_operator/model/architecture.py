@@ -302,6 +302,7 @@ class Parsers(Spec, frozen=True, kw_only=True):
 class CatalogEntry(Spec, frozen=True, kw_only=True):
     """A model that Kindling knows: its architecture and the facts that no user has to type.
 
+    What a runtime image can do with it is said by the image (model/runtime.py).
     `required_arguments` are vLLM options with their values (``--name=value``), and
     `checkpoint_arguments` those of one checkpoint, in which ``{weights}`` stands for the weights
     folder. `sources` tells for each number, by its path (``architecture.hiddenSize``), where it
@@ -316,5 +317,4 @@ class CatalogEntry(Spec, frozen=True, kw_only=True):
     checkpoint_arguments: dict[CheckpointName, tuple[str, ...]] = field(default_factory=dict)
     required_environment: dict[str, str] = field(default_factory=dict)
     forbidden_arguments: tuple[ForbiddenArgument, ...] = ()
-    capabilities: tuple[Capability, ...] = ()
     sources: dict[str, str]

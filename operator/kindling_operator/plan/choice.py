@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.objects import ClaimView, NodeView
 from kindling_operator.model.plan import EnginePlan, Verdict
+from kindling_operator.plan.capabilities import either, supported_families
 from kindling_operator.plan.checks import argument_is_planned, judge, refusal, weights_are_nowhere
 from kindling_operator.plan.devices import gpu_class, selector_text, usable_nodes
 from kindling_operator.plan.engine import engine_plan
@@ -16,9 +17,7 @@ from kindling_operator.plan.room import Room
 from kindling_operator.plan.search import (
     Option,
     Search,
-    either,
     search,
-    supported_capabilities,
 )
 from kindling_operator.plan.shortfall import claim_shortfall, cpu_shortfall, gpu_shortfall
 from kindling_operator.plan.subject import Subject
@@ -108,7 +107,7 @@ def _no_gpu(subject: Subject, nodes: tuple[NodeView, ...]) -> str:
     usable = usable_nodes(nodes, subject.spec.placement, gpu=True)
     others = _gpus_text(node for node in nodes if node not in usable)
     silent = sum(1 for node in nodes if node.gpus and gpu_class(node) is None)
-    wanted = supported_capabilities(subject)
+    wanted = supported_families(subject)
     parts = [
         f"the usable nodes have {has}"
         if (has := _gpus_text(usable))

@@ -5,7 +5,7 @@ An option is a checkpoint on a class of device. One that cannot work is kept wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kindling_operator.model.architecture import (
@@ -17,6 +17,7 @@ from kindling_operator.model.architecture import (
 )
 from kindling_operator.model.conditions import Reason
 from kindling_operator.model.objects import NodeView
+from kindling_operator.plan.capabilities import either, status_of, supported_families
 from kindling_operator.plan.devices import (
     GpuClass,
     gpu_classes,
@@ -75,20 +76,6 @@ def search(subject: Subject, nodes: Iterable[NodeView]) -> Search:
     return Search(tuple(options), tuple(rejected))
 
 
-def capability(subject: Subject, checkpoint: Checkpoint, gpu: GpuClass) -> Capability | None:
-    """What is known about a checkpoint on a class of GPU; None if nothing is."""
-    return next(
-        (
-            known
-            for known in subject.entry.capabilities
-            if known.feature is None
-            and known.gpu_architecture in (None, gpu.capability)
-            and known.checkpoint in (None, checkpoint.name)
-        ),
-        None,
-    )
-
-
 def _on_gpus(subject: Subject, nodes: Iterable[NodeView]) -> Iterator[Option | Rejected]:
     if Device.GPU not in subject.architecture.devices:
         return
@@ -109,7 +96,7 @@ def _on_gpu(
     name: str,
     nodes: tuple[NodeView, ...],
 ) -> Option | Rejected:
-    known = capability(subject, checkpoint, gpu)
+    known = status_of(subject, checkpoint.name, gpu)
     problem = _unfit(subject, checkpoint, gpu, known)
     if problem is not None:
         return Rejected(name, *problem)
@@ -168,7 +155,7 @@ def _unfit(
         return (
             Reason.BROKEN_COMBINATION,
             f"{where} is known to fail, {known.reason}: use GPUs of"
-            f" {either(supported_capabilities(subject))}.",
+            f" {either(supported_families(subject))}.",
         )
     if _pinned(subject, known, gpu):
         return None
@@ -181,22 +168,6 @@ def _unfit(
         Reason.NO_SUPPORTED_GPU,
         f"{where} is unverified, {known.reason}: pin {pin} to take it nevertheless.",
     )
-
-
-def supported_capabilities(subject: Subject) -> tuple[str, ...]:
-    """The GPU architectures that the model is known to run on, in the catalog's order."""
-    found = (
-        known.gpu_architecture
-        for known in subject.entry.capabilities
-        if known.status is CapabilityStatus.SUPPORTED and known.gpu_architecture is not None
-    )
-    return tuple(dict.fromkeys(found))
-
-
-def either(names: Sequence[str]) -> str:
-    """Names as a choice: "sm90, sm100 or sm103"."""
-    *first, last = names
-    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _pinned(subject: Subject, known: Capability, gpu: GpuClass) -> bool:
