@@ -11,7 +11,7 @@ import kopf
 from kubernetes.aio.config import ConfigException
 
 from kindling_operator import catalog, handlers
-from kindling_operator.catalog import runtimes
+from kindling_operator.catalog import gpus, runtimes
 from kindling_operator.kube.client import Kube
 from kindling_operator.kube.credentials import configuration
 from kindling_operator.kube.errors import KubeError, NotFoundError
@@ -21,7 +21,7 @@ from kindling_operator.model.names import Kind
 from kindling_operator.model.snapshot import Environment
 from kindling_operator.observe.watched import MODELS, WATCHED
 from kindling_operator.plan import plan
-from kindling_operator.reconcile.process import Process
+from kindling_operator.reconcile.process import KINDS_TASK, Process
 from kindling_operator.render import render
 from kindling_operator.report.metrics import Metrics
 from kindling_operator.settings import Settings, SettingsError, configure_kopf
@@ -64,7 +64,7 @@ async def _run(settings: Settings) -> int:
             call_seconds=settings.renew_deadline / 2,
         ) as lease_kube,
     ):
-        minor = await _check_access(kube, settings)
+        minor, absent = await _check_access(kube, settings)
         metrics.serve(settings.metrics_port)
         process = Process(
             settings.tuning(),
@@ -76,21 +76,23 @@ async def _run(settings: Settings) -> int:
             plan=plan,
             render=render,
         )
-        return await _supervise(process, settings, minor)
+        return await _supervise(process, settings, minor, absent)
 
 
-async def _supervise(process: Process, settings: Settings, minor: int) -> int:
+async def _supervise(
+    process: Process, settings: Settings, minor: int, absent: frozenset[Kind]
+) -> int:
     """Run kopf and our tasks side by side; the first that ends, ends all, in order."""
     stop, asked, ready = asyncio.Event(), asyncio.Event(), asyncio.Event()
     tasks = process.start()
     watching = asyncio.create_task(
-        _watch(process, settings, minor, stop=stop, ready=ready), name="kopf"
+        _watch(process, settings, minor, absent=absent, stop=stop, ready=ready), name="kopf"
     )
     # kopf installs its own handlers while it starts; ours must come after.
     signals = asyncio.create_task(_take_signals(asked, ready))
     ended = [*tasks, watching, asyncio.create_task(asked.wait())]
     await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
-    failed = [task for task in (*tasks, watching) if _failed(task, asked_to=watching)]
+    failed = [task for task in (*tasks, watching) if _failed(task)]
     for task in failed:
         error = None if task.cancelled() else task.exception()
         logger.error("%s has ended: the process ends too", task.get_name(), exc_info=error)
@@ -102,15 +104,25 @@ async def _supervise(process: Process, settings: Settings, minor: int) -> int:
     return EXIT_FAILED if failed else EXIT_CLEAN
 
 
-def _failed(task: asyncio.Task[None], *, asked_to: asyncio.Task[None]) -> bool:
-    """Whether a task ended although nobody asked; kopf ends by itself on an early signal."""
+def _failed(task: asyncio.Task[None]) -> bool:
+    """Whether a task ended although nobody asked.
+
+    kopf ends by itself on an early signal, the watch of kinds when the cluster has others now.
+    """
     if not task.done():
         return False
-    return task is not asked_to or task.cancelled() or task.exception() is not None
+    may_end = task.get_name() in {"kopf", KINDS_TASK}
+    return not may_end or task.cancelled() or task.exception() is not None
 
 
 async def _watch(
-    process: Process, settings: Settings, minor: int, *, stop: asyncio.Event, ready: asyncio.Event
+    process: Process,
+    settings: Settings,
+    minor: int,
+    *,
+    absent: frozenset[Kind],
+    stop: asyncio.Event,
+    ready: asyncio.Event,
 ) -> None:
     knobs = kopf.OperatorSettings()
     configure_kopf(knobs, settings, server_minor=minor)
@@ -118,7 +130,7 @@ async def _watch(
     # Without one, kopf asks the system for the user's name, and a container's user has none.
     identity: Any = settings.pod_name
     await kopf.operator(
-        registry=handlers.register(process, login=_login),
+        registry=handlers.register(process, login=_login, absent=absent),
         settings=knobs,
         clusterwide=not settings.namespaces,
         namespaces=settings.namespaces,
@@ -140,17 +152,22 @@ def _login(**kwargs: Any) -> Any:
     return kopf.login_with_kubeconfig(**kwargs) or kopf.login_with_service_account(**kwargs)
 
 
-async def _check_access(kube: Kube, settings: Settings) -> int:
+async def _check_access(kube: Kube, settings: Settings) -> tuple[int, frozenset[Kind]]:
     """Ask for one object of each watched kind: kopf would wait for ever for a kind it cannot list.
 
-    Returns the API server's minor version; raises StartError that names what is missing.
+    Returns the API server's minor version and the optional kinds that it lacks; raises StartError
+    that names what else is missing.
     """
     namespaces: Iterable[str] = settings.namespaces or ("",)
+    absent: set[Kind] = set()
     try:
         minor = await kube.server_minor()
         for namespace in namespaces:
             for watched in WATCHED:
-                await _ask(kube, watched.kind, namespace)
+                if not watched.optional:
+                    await _ask(kube, watched.kind, namespace)
+                elif not await kube.serves(watched.kind, namespace):
+                    absent.add(watched.kind)
             await _ask(kube, LEASE, namespace, selector=settings.lease_selector)
     except NotFoundError as error:
         raise StartError(
@@ -159,7 +176,9 @@ async def _check_access(kube: Kube, settings: Settings) -> int:
         ) from error
     except KubeError as error:
         raise StartError(f"the cluster cannot be watched: {error}") from error
-    return minor
+    for kind in absent:
+        logger.info("the cluster has no %s.%s, which some models need", kind.plural, kind.group)
+    return minor, frozenset(absent)
 
 
 async def _ask(kube: Kube, kind: Kind, namespace: str = "", *, selector: str = "") -> None:
@@ -173,6 +192,8 @@ def _environment(settings: Settings) -> Environment:
         cpu_image=settings.cpu_image,
         catalog=catalog.load_all(),
         runtimes=runtimes.load_all(),
+        gpus=gpus.load_all(),
+        speeds=gpus.load_speeds(),
         image_pull_policy=settings.image_pull_policy,
         image_pull_secrets=settings.image_pull_secrets,
         name_foreign_holders=settings.name_foreign_holders,

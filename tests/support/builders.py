@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from kindling_operator import catalog
-from kindling_operator.catalog import runtimes
+from kindling_operator.catalog import gpus, runtimes
 from kindling_operator.model.architecture import CatalogEntry
 from kindling_operator.model.names import (
     CHILD_KINDS,
@@ -56,6 +56,8 @@ def environment(**changes: Any) -> Environment:
         cpu_image="registry.test/kindling/runtime-cpu@sha256:c0de",
         catalog=catalog.load_all(),
         runtimes=runtimes.load_all(),
+        gpus=gpus.load_all(),
+        speeds=gpus.load_speeds(),
     )
     return replace(base, **changes)
 

@@ -1,7 +1,8 @@
-"""What is known of a GPU product: the numbers of the speed model, with their sources."""
+"""What is known of GPU products and of engines on them: the numbers of the speed model."""
 
 from __future__ import annotations
 
+from kindling_operator.model.architecture import CheckpointName
 from kindling_operator.model.fields import Spec
 
 
@@ -24,3 +25,29 @@ class GpuFacts(Spec, frozen=True, kw_only=True):
     bf16_flops: int
     nvlink: bool
     sources: dict[str, str]
+
+
+class EngineSpeed(Spec, frozen=True, kw_only=True):
+    """What vLLM needs beyond the bytes: measured, for one model on one family of GPUs.
+
+    An entry matches a layout of `architecture` (None: any) on `gpu_architectures` (empty: any) with
+    `checkpoint` (None: any); `whole` True is a model on one GPU, False one that is divided, None
+    either; `split_kv` True is a runtime that splits long contexts over the chip (trap T33), False
+    one that does not, None either. The first entry that matches counts.
+
+    `layer_us` is what a decoder layer takes beside reading its weights and KV cache, in
+    microseconds: launches, routing, small kernels. `kv_factor` is the time of reading the KV cache
+    of full layers in multiples of what the memory allows. `serial_token_ns` is the time that one
+    full layer takes for each token of the context where one KV head is read by one part of the
+    chip, in nanoseconds: no other GPU shortens it.
+    """
+
+    architecture: str | None = None
+    gpu_architectures: tuple[str, ...] = ()
+    checkpoint: CheckpointName | None = None
+    whole: bool | None = None
+    split_kv: bool | None = None
+    layer_us: float
+    kv_factor: float = 1.0
+    serial_token_ns: float = 0.0
+    source: str

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kindling_operator.model.architecture import CatalogEntry, Device
-from kindling_operator.model.names import Key
+from kindling_operator.model.gpu import EngineSpeed, GpuFacts
+from kindling_operator.model.names import Key, Kind
 from kindling_operator.model.objects import ChildView, ClaimView, NodeUse, NodeView, PodView
 from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.runtime import RuntimeFacts
@@ -20,12 +21,16 @@ class Environment:
     Images are complete references (by digest where the chart gives one); `catalog` holds the
     models that this release knows, by name (catalog.load_all()), and `runtimes` what is known of
     runtime images, by name (catalog.runtimes.load_all()): one without digests for each device.
+    `gpus` (catalog.gpus.load_all(), by product label) and `speeds` (catalog.gpus.load_speeds()) are
+    the numbers of the speed model.
     """
 
     cuda_image: str
     cpu_image: str
     catalog: Mapping[str, CatalogEntry]
     runtimes: Mapping[str, RuntimeFacts]
+    gpus: Mapping[str, GpuFacts] = field(default_factory=dict)
+    speeds: tuple[EngineSpeed, ...] = ()
     image_pull_policy: str = "IfNotPresent"
     image_pull_secrets: tuple[str, ...] = ()
     name_foreign_holders: bool = False
@@ -65,6 +70,7 @@ class Snapshot:
     `priorities` is the value of each PriorityClass by name: models with a higher one plan first.
     `used` is, by node, what the pods take that are not in `pods`: those without GPUs that are not
     ours.
+    `absent` are the optional kinds (names.OPTIONAL_KINDS) that the cluster lacks.
     `synced` is False until every watch has delivered its first list: nothing is deleted then.
     """
 
@@ -79,6 +85,7 @@ class Snapshot:
     endpoints: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
     used: Mapping[str, NodeUse] = field(default_factory=dict)
+    absent: frozenset[Kind] = frozenset()
 
     def pods_of(self, key: Key) -> tuple[PodView, ...]:
         """Serving pods of one model, by name."""
