@@ -12,11 +12,13 @@ import yaml
 
 from kindling_operator import __version__, catalog
 from kindling_operator.catalog import runtimes
+from kindling_operator.cli_decision import decision_text, obstacle, places_of
 from kindling_operator.cli_failure import REFUSED
 from kindling_operator.cli_files import snapshot_of
-from kindling_operator.cli_table import decision_table
-from kindling_operator.model.conditions import ConditionType
-from kindling_operator.model.plan import Decision, Verdict
+from kindling_operator.cli_summary import summary_lines
+from kindling_operator.cli_terminal import Terminal
+from kindling_operator.cli_what_if import once_there_is_room
+from kindling_operator.model.plan import Decision
 from kindling_operator.model.snapshot import Environment, Snapshot
 from kindling_operator.plan import plan
 from kindling_operator.render import render
@@ -45,15 +47,22 @@ def plan_command(options: argparse.Namespace) -> int:
     return REFUSED if any(obstacle(decision) for decision in decisions) else 0
 
 
-def obstacle(decision: Decision) -> Verdict | None:
-    """Why a model would not get its pods now: refused, or waiting for something."""
-    scheduled = decision.verdict(ConditionType.SCHEDULED)
-    waiting = scheduled if scheduled is not None and not scheduled.holds else None
-    return decision.refused or waiting
+def _table(snapshot: Snapshot, decisions: Sequence[Decision]) -> str:
+    terminal = Terminal.of()
+    texts = [_text(snapshot, decision, terminal) for decision in decisions]
+    if len(decisions) > 1:
+        texts.append("\n".join(summary_lines(snapshot, decisions, terminal)))
+    return "\n\n".join(texts)
 
 
-def _table(_snapshot: Snapshot, decisions: Sequence[Decision]) -> str:
-    return "\n\n".join(decision_table(each, obstacle(each)) for each in decisions)
+def _text(snapshot: Snapshot, decision: Decision, terminal: Terminal) -> str:
+    waits = decision.refused is None and decision.current is None
+    return decision_text(
+        decision,
+        terminal,
+        nodes=places_of(snapshot.pods_of(decision.key)),
+        later=once_there_is_room(snapshot, decision.key) if waits else None,
+    )
 
 
 def _json(_snapshot: Snapshot, decisions: Sequence[Decision]) -> str:

@@ -84,8 +84,9 @@ def test_a_plan_as_a_table(files: Files, capsys: pytest.CaptureFixture[str]) -> 
     assert text.startswith("ml/tiny: CPU, BF16, 4096 ctx.\n")
     assert "  KV cache     4096 blocks, 32 per request, 524288 tokens\n" in text
     assert "  memory of each pod: 4.5 GiB\n" in text
-    assert "    Processes                 3.0 GiB  Estimated  ████████████████████\n" in text
+    assert "    Processes                      3.0 GiB  Estimated  ██████████" in text
     assert "    vllm serve /mnt/weights/tiny --served-model-name=tiny" in text
+    assert all(len(line) <= 100 for line in text.splitlines())
 
 
 def test_a_refusal_is_printed_with_its_reason(
@@ -125,6 +126,47 @@ def test_models_of_one_file_are_placed_together(
         "default/a: 1x NVIDIA-H200 in one node, BF16, TP1, 262144 ctx.",
         "default/b: waits, InsufficientGPU",
     ]
+
+
+def test_several_models_end_in_a_summary_of_who_waits_for_whom(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = [model(catalog_spec("flint"), name) for name in ("b", "a")]
+
+    files.plan(*models, model(catalog_spec("inkling"), "c"))
+
+    *_, summary = capsys.readouterr().out.split("\n\n")
+    assert summary.splitlines() == [
+        "3 models, in the order in which they are placed",
+        "  MODEL      GPUS           DECISION",
+        "  default/a  1 NVIDIA-H200  1x NVIDIA-H200 in one node, BF16, TP1, 262144 ctx.",
+        "  default/b  -              waits, InsufficientGPU: waits for default/a",
+        "  default/c  -              refused, WeightsDoNotFit",
+    ]
+
+
+def test_a_model_that_waits_for_nobody_of_the_file(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pods = files.write("pods.yaml", {"apiVersion": "v1", "kind": "PodList", "items": [HOLDER]})
+    models = [model(catalog_spec("flint"), name) for name in ("b", "a")]
+
+    files.plan(*models, more=("--pods", pods))
+
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last == "  default/b  -     waits, InsufficientGPU: waits for the cluster"
+
+
+def test_a_model_that_waits_shows_what_it_will_run(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pods = files.write("pods.yaml", {"apiVersion": "v1", "kind": "PodList", "items": [HOLDER]})
+
+    files.plan(model(catalog_spec("flint"), "flint"), more=("--pods", pods))
+
+    text = capsys.readouterr().out
+    assert "  then         1x NVIDIA-H200 in one node, BF16, TP1, 262144 ctx\n" in text
+    assert "  memory of each NVIDIA-H200: 129.2 GiB\n" in text
 
 
 def test_json_has_what_status_has(files: Files, capsys: pytest.CaptureFixture[str]) -> None:

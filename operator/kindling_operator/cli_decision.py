@@ -1,0 +1,174 @@
+"""A decision as a person reads it: the plan, the byte budget, what was not taken and why."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+
+from kindling_operator.cli_budget import memory_lines, speed_lines
+from kindling_operator.cli_terminal import Terminal, Tone
+from kindling_operator.model.conditions import ConditionType
+from kindling_operator.model.objects import PodView
+from kindling_operator.model.plan import Decision, EnginePlan, RolloutState, Verdict
+from kindling_operator.model.quantities import format_bytes
+
+_FACT = 13
+_PLACES = 6
+"""Nodes that are named before the rest is only counted."""
+
+
+def decision_text(
+    decision: Decision,
+    terminal: Terminal,
+    *,
+    nodes: Sequence[str] = (),
+    later: EnginePlan | None = None,
+) -> str:
+    """The whole text of one decision.
+
+    `nodes` are those that its pods are on, or would go to; `later` is what a model that waits would
+    run once there is room.
+    """
+    return "\n".join(_lines(decision, terminal, nodes, later))
+
+
+def obstacle(decision: Decision) -> Verdict | None:
+    """Why a model would not get its pods now: refused, or waiting for something."""
+    scheduled = decision.verdict(ConditionType.SCHEDULED)
+    waiting = scheduled if scheduled is not None and not scheduled.holds else None
+    return decision.refused or waiting
+
+
+def headline(decision: Decision) -> tuple[str, Tone]:
+    """The decision in one line, and its colour."""
+    hindered = obstacle(decision)
+    if hindered is None:
+        return decision.verdicts[0].message, Tone.GOOD
+    word = "refused" if decision.refused is not None else "waits"
+    tone = Tone.BAD if decision.refused is not None else Tone.WARNING
+    return f"{word}, {hindered.reason.value}", tone
+
+
+def _lines(
+    decision: Decision, terminal: Terminal, nodes: Sequence[str], later: EnginePlan | None
+) -> Iterator[str]:
+    head, tone = headline(decision)
+    text = f"{decision.key}: {head}"
+    yield from (terminal.paint(line, tone) for line in terminal.wrapped(text, after="  "))
+    hindered = obstacle(decision)
+    if hindered is not None:
+        yield from terminal.wrapped(hindered.message, indent="  ")
+    if decision.current is not None:
+        yield from _standing(decision, terminal)
+        yield from _plan(decision.current.plan, terminal, nodes)
+    elif later is not None:
+        yield from _fact("then", later.summary, terminal)
+        yield from _plan(later, terminal, nodes=())
+
+
+def _plan(plan: EnginePlan, terminal: Terminal, nodes: Sequence[str]) -> Iterator[str]:
+    yield from _facts(plan, terminal, nodes)
+    if plan.speed is not None:
+        yield from speed_lines(plan.speed, terminal)
+    yield from memory_lines(plan, terminal)
+    yield from _command(plan, terminal)
+    yield from _rejected(plan, terminal)
+
+
+def _standing(decision: Decision, terminal: Terminal) -> Iterator[str]:
+    """What is already there and stays: only where something is stored in the cluster."""
+    current = decision.current
+    if current is None or current.created is None:
+        return
+    names = ", ".join(f"{target.revision.hash} ({target.replicas})" for target in decision.targets)
+    step = "" if decision.state is RolloutState.STEADY else f", {decision.state.value}"
+    yield from _fact("stored", f"revision (replicas): {names}{step}", terminal)
+    if decision.better is not None:
+        yield from _fact("better", decision.better.message, terminal)
+
+
+def _facts(plan: EnginePlan, terminal: Terminal, nodes: Sequence[str]) -> Iterator[str]:
+    kv = plan.kv
+    facts = {
+        "placement": _placement(plan, nodes),
+        "weights": f"{plan.weights.uri} at {plan.weights.path}",
+        "image": plan.image,
+        "context": f"{plan.context_length} tokens, {kv.full_context_requests} requests at once",
+        "KV cache": f"{kv.blocks} blocks, {kv.blocks_per_request} per request, {kv.tokens} tokens",
+        "host tier": _host_tier(plan),
+        "speculation": f"MTP, {plan.draft_tokens} tokens" if plan.draft_tokens else "",
+        "attention": _listed(f"{b.group} {b.backend}" for b in plan.attention_backends),
+        "media from": _listed(plan.media_domains),
+        "start, drain": f"at most {plan.startup_seconds} s, {plan.drain_seconds} s",
+    }
+    for name, fact in facts.items():
+        if fact:
+            yield from _fact(name, fact, terminal)
+
+
+def _fact(name: str, fact: str, terminal: Terminal) -> Iterator[str]:
+    after = " " * (2 + _FACT)
+    for number, line in enumerate(terminal.wrapped(fact, indent=after)):
+        shown = terminal.paint(f"{name:<{_FACT}}", Tone.FAINT)
+        yield f"  {shown}{line[len(after) :]}" if number == 0 else line
+
+
+def _placement(plan: EnginePlan, nodes: Sequence[str]) -> str:
+    """How many pods one replica has, what each asks for, and the nodes."""
+    pods = plan.group.size if plan.group is not None else 1
+    asks = f"{pods} pods of" if pods > 1 else "1 pod of"
+    gpus = f"{plan.gpus_per_pod} GPU{'s' if plan.gpus_per_pod > 1 else ''}, " * bool(plan.gpu)
+    text = (
+        f"{asks} {gpus}{plan.pod.cpu_millis / 1000:g} CPU and {format_bytes(plan.pod.memory)}"
+        " of memory per replica"
+    )
+    if plan.gpu is not None and plan.gpu.one_clique:
+        text += ", in one NVLink domain"
+    return f"{text}; on {named(nodes)}" if nodes else text
+
+
+def named(nodes: Sequence[str]) -> str:
+    """Nodes by name, the rest as a number."""
+    shown = ", ".join(nodes[:_PLACES])
+    return shown if len(nodes) <= _PLACES else f"{shown} and {len(nodes) - _PLACES} more"
+
+
+def places_of(pods: Iterable[PodView]) -> tuple[str, ...]:
+    """The nodes that these pods are bound to."""
+    return tuple(sorted({pod.node for pod in pods if pod.node}))
+
+
+def _host_tier(plan: EnginePlan) -> str:
+    tier = plan.host_tier
+    if tier is None:
+        return ""
+    kept = f"{tier.retention_tokens} tokens apart" if tier.retention_tokens else "ends of prompts"
+    return f"{format_bytes(tier.bytes)} per pod, chunks of {tier.chunk_blocks} blocks, {kept}"
+
+
+def _listed(items: Iterable[str]) -> str:
+    return ", ".join(items)
+
+
+def _command(plan: EnginePlan, terminal: Terminal) -> Iterator[str]:
+    """The command, to be copied; what differs between the pods of a group below it."""
+    yield f"  {terminal.paint('command', Tone.STRONG)}"
+    yield from terminal.words(map(shlex.quote, plan.argv), indent="    ", after="      ", end=" \\")
+    if plan.group is None:
+        return
+    for rank, arguments in enumerate(plan.group.rank_arguments):
+        role = "serves" if plan.group.serving[rank] else "headless"
+        words = [f"pod {rank} ({role}):", *map(shlex.quote, arguments)]
+        yield from terminal.words(words, indent="    ", after="      ", end="")
+
+
+def _rejected(plan: EnginePlan, terminal: Terminal) -> Iterator[str]:
+    if not plan.rejected:
+        return
+    total, shown = plan.rejected_total, len(plan.rejected)
+    order = f", the nearest {shown} of them" if total > shown else ", the nearest first"
+    title = f"not taken ({total}{order if total > 1 else ''})"
+    yield f"  {terminal.paint(title, Tone.STRONG)}"
+    rows = [("OPTION", "WHY NOT")]
+    rows += [(each.option, f"{each.reason}: {each.message}") for each in plan.rejected]
+    yield from terminal.table(rows, indent="    ", tone=Tone.FAINT)
