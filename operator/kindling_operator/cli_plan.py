@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from kindling_operator import __version__, catalog
-from kindling_operator.catalog import runtimes
+from kindling_operator.catalog import gpus, runtimes
 from kindling_operator.cli_decision import decision_text, obstacle, places_of
 from kindling_operator.cli_failure import REFUSED
 from kindling_operator.cli_files import snapshot_of
@@ -34,6 +34,8 @@ def plan_command(options: argparse.Namespace) -> int:
         cpu_image=options.cpu_image or f"kindling/runtime-cpu:{__version__}",
         catalog=catalog.load_all(),
         runtimes=runtimes.load_all(),
+        gpus=gpus.load_all(),
+        speed=gpus.load_speed(),
     )
     snapshot = snapshot_of(
         options.filename,

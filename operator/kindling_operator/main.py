@@ -193,7 +193,7 @@ def _environment(settings: Settings) -> Environment:
         catalog=catalog.load_all(),
         runtimes=runtimes.load_all(),
         gpus=gpus.load_all(),
-        speeds=gpus.load_speeds(),
+        speed=gpus.load_speed(),
         image_pull_policy=settings.image_pull_policy,
         image_pull_secrets=settings.image_pull_secrets,
         name_foreign_holders=settings.name_foreign_holders,

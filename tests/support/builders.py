@@ -57,7 +57,7 @@ def environment(**changes: Any) -> Environment:
         catalog=catalog.load_all(),
         runtimes=runtimes.load_all(),
         gpus=gpus.load_all(),
-        speeds=gpus.load_speeds(),
+        speed=gpus.load_speed(),
     )
     return replace(base, **changes)
 

@@ -9,7 +9,7 @@ import msgspec
 import yaml
 
 from kindling_operator.catalog import CatalogError
-from kindling_operator.model.gpu import EngineSpeed, GpuFacts
+from kindling_operator.model.gpu import GpuFacts, SpeedFacts
 
 _Facts = TypeVar("_Facts")
 
@@ -27,9 +27,9 @@ def load_all() -> Mapping[str, GpuFacts]:
 
 
 @cache
-def load_speeds() -> tuple[EngineSpeed, ...]:
-    """What engines need beyond reading bytes, in the order in which an entry is looked for."""
-    return _decode("speed.yaml", tuple[EngineSpeed, ...])
+def load_speed() -> SpeedFacts:
+    """What engines need beyond reading bytes; raises `CatalogError` for a file without it."""
+    return _decode("speed.yaml", SpeedFacts)
 
 
 def by_product(facts: tuple[GpuFacts, ...]) -> dict[str, GpuFacts]:

@@ -51,3 +51,22 @@ class EngineSpeed(Spec, frozen=True, kw_only=True):
     kv_factor: float = 1.0
     serial_token_ns: float = 0.0
     source: str
+
+
+class DraftSpeed(Spec, frozen=True, kw_only=True):
+    """How well a model's prediction layers guess.
+
+    `acceptance` is the share of drafted tokens that are accepted where the ones before them are:
+    of N drafts, acceptance + acceptance^2 + ... + acceptance^N are used.
+    """
+
+    architecture: str
+    acceptance: float
+    source: str
+
+
+class SpeedFacts(Spec, frozen=True, kw_only=True):
+    """What the speed model knows of engines; in both lists the first entry that matches counts."""
+
+    engines: tuple[EngineSpeed, ...] = ()
+    drafts: tuple[DraftSpeed, ...] = ()

@@ -70,7 +70,7 @@ def test_a_product_has_one_entry() -> None:
 
 
 def test_the_last_speed_matches_everything() -> None:
-    *special, last = gpus.load_speeds()
+    *special, last = gpus.load_speed().engines
 
     everything = {"layerUs", "source"}
     assert set(msgspec.to_builtins(last)) == everything
@@ -78,6 +78,12 @@ def test_the_last_speed_matches_everything() -> None:
 
 
 def test_a_model_of_the_speeds_is_one_of_the_catalog() -> None:
-    named = {each.architecture for each in gpus.load_speeds()} - {None}
+    entries = catalog.load_all().values()
+    speed = gpus.load_speed()
 
-    assert named == {entry.architecture.architecture for entry in catalog.load_all().values()}
+    assert {each.architecture for each in speed.engines} - {None} == {
+        entry.architecture.architecture for entry in entries
+    }
+    assert {each.architecture for each in speed.drafts} == {
+        entry.architecture.architecture for entry in entries if entry.architecture.draft
+    }
