@@ -21,8 +21,8 @@ class Environment:
     Images are complete references (by digest where the chart gives one); `catalog` holds the
     models that this release knows, by name (catalog.load_all()), and `runtimes` what is known of
     runtime images, by name (catalog.runtimes.load_all()): one without digests for each device.
-    `gpus` (catalog.gpus.load_all(), by product label) and `speed` (catalog.gpus.load_speed()) are the
-    numbers of the speed model.
+    `gpus` (catalog.gpus.load_all(), by product label) and `speed` (catalog.gpus.load_speed()) are
+    the numbers of the speed model.
     """
 
     cuda_image: str
@@ -30,7 +30,7 @@ class Environment:
     catalog: Mapping[str, CatalogEntry]
     runtimes: Mapping[str, RuntimeFacts]
     gpus: Mapping[str, GpuFacts] = field(default_factory=dict)
-    speed: SpeedFacts = SpeedFacts()
+    speed: SpeedFacts = field(default_factory=SpeedFacts)
     image_pull_policy: str = "IfNotPresent"
     image_pull_secrets: tuple[str, ...] = ()
     name_foreign_holders: bool = False
