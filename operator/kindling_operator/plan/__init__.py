@@ -9,9 +9,9 @@ from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.plan import Decision, RevisionTarget, RolloutState, Verdict
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan.better import better_plan
-from kindling_operator.plan.checks import judge_beside_the_plan, refusal, unknown_model
-from kindling_operator.plan.choice import Choice, accepted, choose
-from kindling_operator.plan.placement import room_for, room_without
+from kindling_operator.plan.checks import judge_beside_the_plan, refusal
+from kindling_operator.plan.choice import Choice, accepted
+from kindling_operator.plan.placement import Placements, placements
 from kindling_operator.plan.revision import new_revision
 from kindling_operator.plan.rollout import Step, next_step, policy_of
 from kindling_operator.plan.standing import Standing, standings, stored_for
@@ -21,10 +21,11 @@ from kindling_operator.plan.verdicts import change_waits, overdue_verdict, waiti
 __all__ = ["plan"]
 
 
-def plan(snapshot: Snapshot, key: Key) -> Decision:
+def plan(snapshot: Snapshot, key: Key, placed: Placements | None = None) -> Decision:
     """What one model should be now, and why. Raises `KeyError` if the snapshot has no such model.
 
-    An object that is being deleted needs no plan: its children go with it.
+    `placed` is a sweep over the same models, None to make it now. An object that is being deleted
+    needs no plan: its children go with it.
     """
     model = snapshot.models[key]
     # 1. What stands already.
@@ -34,7 +35,7 @@ def plan(snapshot: Snapshot, key: Key) -> Decision:
         return _untouched(model, standing)
     # 3. The revision that the spec asks for: stored and therefore frozen, or chosen now.
     frozen = stored_for(model, standing)
-    choice = _choice(snapshot, model, frozen)
+    choice = (placed or placements(snapshot, until=key)).of(key).choice
     wanted = frozen or _fresh(model, choice) or _running(standing)
     # 4. Nothing to run: say why.
     if wanted is None:
@@ -54,16 +55,6 @@ def plan(snapshot: Snapshot, key: Key) -> Decision:
     if frozen is not None:
         choice = replace(choice, accepted=_still_accepted(snapshot, model, frozen))
     return _decision(model, step, choice, frozen)
-
-
-def _choice(snapshot: Snapshot, model: ParsedModel, frozen: Standing | None) -> Choice:
-    """What would be chosen now: for a new revision, or to compare with the frozen one."""
-    subject = subject_of(model, snapshot.environment)
-    if subject is None:
-        known = tuple(sorted(snapshot.environment.catalog))
-        return Choice(unknown_model(model.spec.model.name.value, known))
-    room = room_for(snapshot, subject) if frozen is None else room_without(snapshot, subject)
-    return choose(subject, snapshot.nodes, room, snapshot.claims)
 
 
 def _still_accepted(snapshot: Snapshot, model: ParsedModel, frozen: Standing) -> Verdict:

@@ -1,29 +1,84 @@
-"""Models compete for GPUs: who comes first, and what the earlier ones leave over.
+"""All models of the cluster, placed in one sweep: who comes first, and what is left for the next.
 
 Priority (of the PriorityClass), then age, then name. A GPU counts for one model only: pods that
-run hold theirs, and an earlier model's replicas that do not run yet have theirs set aside.
+run hold theirs, and room for an earlier model's replicas that do not run yet is kept free. A model
+that finds no room keeps none: what passes it by is named in its message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from kindling_operator.model.api_placement import Placement
-from kindling_operator.model.architecture import Device
+from kindling_operator.model.names import Key
 from kindling_operator.model.objects import PodView
 from kindling_operator.model.parse import ParsedModel
 from kindling_operator.model.plan import EnginePlan
 from kindling_operator.model.snapshot import Snapshot
-from kindling_operator.plan.choice import choose
+from kindling_operator.plan.checks import unknown_model
+from kindling_operator.plan.choice import Choice, choose
 from kindling_operator.plan.fleet import Fleet, Pool, fleet_of
-from kindling_operator.plan.revision import stored_revisions
+from kindling_operator.plan.revision import wanted_hash
 from kindling_operator.plan.rollout import is_overdue, policy_of
 from kindling_operator.plan.room import Demand, Room, room_of
 from kindling_operator.plan.standing import Standing, standings, stored_for
 from kindling_operator.plan.subject import Subject, subject_of
 
 _NEWEST = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """One model at its turn.
+
+    `choice` is what would be chosen for it now: for a new revision its pods that serve keep their
+    room; to compare with a frozen plan, as if the model did not run. `room_now` tells how many
+    replicas of the wanted revision run or have room beside everything that stands, `room_later` how
+    many if the pods of its other revisions were gone. `nodes` is where room is kept for those that
+    do not run yet, one entry per replica.
+    """
+
+    choice: Choice
+    room_now: int = 0
+    room_later: int = 0
+    nodes: tuple[tuple[str, ...], ...] = ()
+
+
+class Placements:
+    """The outcome of one sweep, by model."""
+
+    def __init__(self, found: Mapping[Key, Placed | Exception]) -> None:
+        self._found = found
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._found
+
+    def of(self, key: Key) -> Placed:
+        """One model's; raises what its turn raised, `KeyError` for one that had no turn."""
+        found = self._found[key]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def placements(snapshot: Snapshot, *, until: Key | None = None) -> Placements:
+    """Every readable model in order; with `until`, those up to that one.
+
+    Models that are being deleted come last and keep nothing free.
+    """
+    room = room_of(fleet_of(snapshot.nodes), snapshot.pods, used=snapshot.used)
+    found: dict[Key, Placed | Exception] = {}
+    for model in (*models_in_order(snapshot), *_leaving(snapshot)):
+        # A model that cannot be decided on fails in its own pass: no reason to stop the others.
+        try:
+            found[model.key] = _turn(snapshot, model, room)
+        except Exception as error:
+            found[model.key] = error
+        if model.key == until:
+            break
+    return Placements(found)
 
 
 def models_in_order(snapshot: Snapshot) -> tuple[ParsedModel, ...]:
@@ -36,75 +91,13 @@ def models_in_order(snapshot: Snapshot) -> tuple[ParsedModel, ...]:
     return tuple(sorted(models, key=lambda model: _place(snapshot, model)))
 
 
-def room_for(snapshot: Snapshot, subject: Subject) -> Room:
-    """The GPUs that a new revision of this model may take.
-
-    Its pods that serve keep theirs: they leave only after the new revision serves. Its pods that
-    never served are about to go.
-    """
-    key = subject.model.key
-    served = {r.hash for r in stored_revisions(snapshot, subject.model) if r.served}
-    return _room(snapshot, subject, lambda pod: pod.model == key and pod.revision not in served)
-
-
-def room_without(snapshot: Snapshot, subject: Subject) -> Room:
-    """The GPUs that there would be if this model did not run: for comparing plans."""
-    key = subject.model.key
-    return _room(snapshot, subject, lambda pod: pod.model == key)
-
-
-def _room(snapshot: Snapshot, subject: Subject, leave_out: Callable[[PodView], bool]) -> Room:
-    fleet = fleet_of(snapshot.nodes)
-    room = room_of(fleet, snapshot.pods, used=snapshot.used, leave_out=leave_out)
-    for other in models_in_order(snapshot):
-        if other.key == subject.model.key:
-            break
-        room = _less(snapshot, other, room)
-    return room
-
-
-def _less(snapshot: Snapshot, model: ParsedModel, room: Room) -> Room:
-    """The room less what an earlier model needs; one that cannot be decided on needs nothing.
-
-    Its own pass fails in the same way and tells its owner: that is no reason to stop the others.
-    """
-    try:
-        return _set_aside(snapshot, model, room)
-    except Exception:
-        return room
-
-
-def _set_aside(snapshot: Snapshot, model: ParsedModel, room: Room) -> Room:
-    """The room less what an earlier model's replicas will take that do not run yet."""
-    subject = subject_of(model, snapshot.environment)
-    if subject is None or Device.GPU not in subject.architecture.devices:
-        return room
-    standing = stored_for(model, standings(snapshot, model))
-    if standing is not None:
-        stored = standing.revision
-        if stored.plan.gpu is None or _given_up(snapshot, model, standing):
-            return room
-        bound = sum(
-            1 for pod in snapshot.pods_of(model.key) if pod.revision == stored.hash and pod.node
-        )
-        missing = max(0, model.spec.replicas - bound)
-        return _keep_free(subject, stored.plan, room, times=missing)
-    choice = choose(subject, snapshot.nodes, room, snapshot.claims)
-    if choice.plan is None or choice.plan.gpu is None or choice.waiting is not None:
-        return room
-    return _keep_free(subject, choice.plan, room, times=model.spec.replicas)
-
-
-def _keep_free(subject: Subject, plan: EnginePlan, room: Room, *, times: int) -> Room:
-    """The room less so many replicas of a plan; those that find none are left out."""
-    for pool, demand in demands(plan, room.fleet, subject.spec.placement):
-        for _ in range(times):
-            names = room.place(demand, pool)
-            if names is None:
-                break
-            room = room.less(demand, names, of=subject.model.key)
-            times -= 1
-    return room
+def _leaving(snapshot: Snapshot) -> tuple[ParsedModel, ...]:
+    """The readable models that are being deleted."""
+    return tuple(
+        model
+        for model in snapshot.models.values()
+        if isinstance(model, ParsedModel) and model.metadata.deletion is not None
+    )
 
 
 def demands(
@@ -118,17 +111,80 @@ def demands(
         return
     for pool in fleet.pools(placement):
         if pool.gpu is not None and pool.gpu.product == gpu.product:
-            yield (
-                pool,
-                Demand(
-                    pool.gpu,
-                    gpus_per_node=gpu.count,
-                    nodes=gpu.nodes,
-                    cpu_millis=pod.cpu_millis,
-                    memory=pod.memory,
-                    one_clique=gpu.one_clique,
-                ),
+            demand = Demand(
+                pool.gpu,
+                gpus_per_node=gpu.count,
+                nodes=gpu.nodes,
+                cpu_millis=pod.cpu_millis,
+                memory=pod.memory,
+                one_clique=gpu.one_clique,
             )
+            yield pool, demand
+
+
+def _turn(snapshot: Snapshot, model: ParsedModel, room: Room) -> Placed:
+    """What one model gets; the room is less what is kept free for it afterwards."""
+    subject = subject_of(model, snapshot.environment)
+    if subject is None:
+        known = tuple(sorted(snapshot.environment.catalog))
+        return Placed(Choice(unknown_model(model.spec.model.name.value, known)))
+    standing = standings(snapshot, model)
+    frozen = stored_for(model, standing)
+    pods = tuple(pod for pod in snapshot.pods_of(model.key) if room.has(pod))
+    stay = {each.revision.hash for each in standing if frozen is None and each.revision.served}
+    with room.without(pod for pod in pods if pod.revision not in stay):
+        choice = choose(subject, room.fleet.nodes, room, snapshot.claims)
+    plan = frozen.revision.plan if frozen is not None else choice.plan
+    waits = frozen is None and choice.waiting is not None
+    leaves = model.metadata.deletion is not None
+    given_up = frozen is not None and _given_up(snapshot, model, frozen)
+    if plan is None or waits or leaves or given_up:
+        return Placed(choice)
+    return _kept(subject, plan, room, choice=choice, pods=pods)
+
+
+def _kept(
+    subject: Subject, plan: EnginePlan, room: Room, *, choice: Choice, pods: tuple[PodView, ...]
+) -> Placed:
+    """Keep room free for the replicas that do not run yet, and tell how many have it."""
+    wanted, key = wanted_hash(subject.model), subject.model.key
+    bound = sum(1 for pod in pods if pod.revision == wanted)
+    running, started = divmod(bound, plan.gpu.nodes if plan.gpu is not None else 1)
+    missing = subject.spec.replicas - running
+    with room.without(pod for pod in pods if pod.revision != wanted):
+        later = _places(subject, plan, room, replicas=missing, started=started)
+        for demand, names in later:
+            room.release(demand.per_node, names, of=key)
+    now = _places(subject, plan, room, replicas=missing, started=started)
+    return Placed(
+        choice,
+        room_now=running + len(now),
+        room_later=running + len(later),
+        nodes=tuple(names for _, names in now),
+    )
+
+
+_Place = tuple[Demand, tuple[str, ...]]
+
+
+def _places(
+    subject: Subject, plan: EnginePlan, room: Room, *, replicas: int, started: int
+) -> tuple[_Place, ...]:
+    """Places for so many replicas, taken from the room; those that find none are left out.
+
+    `started` pods of the first of them run already.
+    """
+    found: list[_Place] = []
+    for pool, demand in demands(plan, room.fleet, subject.spec.placement):
+        while len(found) < replicas:
+            first = started if not found else 0
+            part = replace(demand, nodes=demand.nodes - first) if first else demand
+            names = room.place(part, pool)
+            if names is None:
+                break
+            room.take(part.per_node, names, of=subject.model.key)
+            found.append((part, names))
+    return tuple(found)
 
 
 def _given_up(snapshot: Snapshot, model: ParsedModel, standing: Standing) -> bool:

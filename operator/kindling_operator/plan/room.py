@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
@@ -67,7 +68,7 @@ class Demand:
 
 
 class Room:
-    """The books of one moment. `less` answers "what if"; `take` and `give` are for their owner.
+    """The books of one moment. `less` answers "what if"; `take` and the like are for their owner.
 
     `held` counts the GPUs of pods that are on a node, `reserved` those that are kept free for pods
     which are yet to come, both by node and holder.
@@ -90,6 +91,7 @@ class Room:
                 self._ranks.setdefault(gpu, []).append(self._rank(node.name, gpu))
         for ranks in self._ranks.values():
             ranks.sort()
+        # Room only becomes less until something is given back: what found none, finds none.
         self._full: set[tuple[Demand, frozenset[str]]] = set()
 
     @property
@@ -107,7 +109,6 @@ class Room:
             return None
         found = self._place(demand, pool)
         if found is None:
-            # Room only becomes less until something is given back.
             self._full.add((demand, pool.names))
         return found
 
@@ -142,16 +143,39 @@ class Room:
                 holders = books.setdefault(name, {})
                 holders[of] = holders.get(of, 0) + amounts.gpus
 
-    def give(self, amounts: Amounts, names: Iterable[str], *, of: Holder) -> None:
-        """Take back what `take` has booked as bound."""
+    def release(self, amounts: Amounts, names: Iterable[str], *, of: Holder) -> None:
+        """Take back what `take` has kept free."""
         self._full.clear()
         for name in names:
-            self._move(name, self._free[name].plus(amounts))
-            if amounts.gpus:
-                holders = self.held[name]
-                holders[of] -= amounts.gpus
-                if not holders[of]:
-                    del holders[of]
+            self._give(self.reserved, name, amounts, of)
+
+    @contextmanager
+    def without(self, pods: Iterable[PodView]) -> Iterator[None]:
+        """The room as if these pods of its nodes were not there; what is taken meanwhile must be
+        released before they come back."""
+        leaving, full = tuple(pods), self._full
+        self._full = set()
+        for pod in leaving:
+            self._give(self.held, pod.node, requested(pod), holder_of(pod))
+        try:
+            yield
+        finally:
+            for pod in leaving:
+                self.take(requested(pod), (pod.node,), of=holder_of(pod), bound=True)
+            self._full = full
+
+    def has(self, pod: PodView) -> bool:
+        """Whether a pod takes its share of one of the nodes."""
+        return pod.node in self._free and pod.phase not in _ENDED
+
+    def _give(
+        self, books: dict[str, dict[Holder, int]], name: str, amounts: Amounts, of: Holder
+    ) -> None:
+        self._move(name, self._free[name].plus(amounts))
+        if amounts.gpus:
+            books[name][of] -= amounts.gpus
+            if not books[name][of]:
+                del books[name][of]
 
     def _place(self, demand: Demand, pool: Pool) -> tuple[str, ...] | None:
         if demand.nodes == 1:
@@ -220,9 +244,8 @@ def room_of(
     pods: Iterable[PodView],
     *,
     used: Mapping[str, NodeUse] = MappingProxyType({}),
-    leave_out: Callable[[PodView], bool] = lambda _: False,
 ) -> Room:
-    """The room beside every bound pod that still holds its share, except those left out.
+    """The room beside every bound pod that still holds its share.
 
     `used` is what other pods take of each node, as in Snapshot.
     """
@@ -233,7 +256,7 @@ def room_of(
             free[name] = free[name].plus(taken, -1)
     held: dict[str, Counter[Holder]] = {}
     for pod in pods:
-        if pod.node not in free or pod.phase in _ENDED or leave_out(pod):
+        if pod.node not in free or pod.phase in _ENDED:
             continue
         free[pod.node] = free[pod.node].plus(requested(pod), -1)
         if pod.gpus:
