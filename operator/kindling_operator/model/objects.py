@@ -76,7 +76,10 @@ class PodView:
     `waiting_*` is the engine container's waiting state, `started` when it began to run, None while
     it does not; `ended_*` is its last termination, which stays after it was started again;
     `unschedulable` is the scheduler's message while PodScheduled is False, else "". CPU in
-    millicores, memory and ephemeral storage in bytes, all as requested.
+    millicores, memory and ephemeral storage in bytes, all as requested. `group` is the name of the
+    LeaderWorkerSet whose member it is, "" for a replica of its own, and `rank` its place there.
+    `address` is its IP, `scheduled` when it got its node, `unready_since` when it last stopped
+    being ready or, if it never was, when the kubelet took it up; all "" or None until then.
     """
 
     namespace: str
@@ -102,6 +105,11 @@ class PodView:
     cpu_millis: int = 0
     memory: int = 0
     ephemeral: int = 0
+    group: str = ""
+    rank: int = 0
+    address: str = ""
+    scheduled: datetime | None = None
+    unready_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +149,7 @@ class ChildView:
     """An object that carries our labels.
 
     `manifest` is the observed object without status, managedFields and other server-set
-    metadata; `status` holds the integers of a Deployment's status (replicas, readyReplicas,
+    metadata; `status` holds the integers of a workload's status (replicas, readyReplicas,
     availableReplicas, updatedReplicas, observedGeneration) and is empty for other kinds.
     `failure` is the message of a Deployment's condition ReplicaFailure while it is True (a quota,
     a Pod Security profile, a missing ServiceAccount), else "". `created_entry` is the place of our

@@ -112,6 +112,9 @@ def pod(body: Body) -> PodView | None:
         restarts=number(engine, "restartCount"),
         image=text(engine, "image"),
         started=_running_since(engine),
+        address=text(body, "status", "podIP"),
+        scheduled=_since(scheduled, "True"),
+        unready_since=_since(conditions.get("Ready"), "False"),
     )
 
 
@@ -240,6 +243,13 @@ def _running_since(engine: Mapping[str, Any]) -> datetime | None:
     """When the container began to run; None while it waits or has ended."""
     running = mapping(engine, "state", "running")
     return moment(running, "startedAt") if running else None
+
+
+def _since(condition: object, status: str) -> datetime | None:
+    """Since when a condition has had this status; None while it has another."""
+    if text(condition, "status") != status or not text(condition, "lastTransitionTime"):
+        return None
+    return moment(condition, "lastTransitionTime")
 
 
 def _gpus_of(body: Body) -> int:

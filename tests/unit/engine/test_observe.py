@@ -1,5 +1,6 @@
 """From bodies to views: the fields that decisions read, and nothing for what they do not."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -78,6 +79,25 @@ def test_our_pod_gives_a_view_whatever_it_holds_and_however_it_ended() -> None:
 
     assert view is not None
     assert (view.model, view.revision, view.created) == (KEY, "abc", NOW)
+
+
+def test_our_pod_tells_where_it_is_since_when_and_since_when_it_is_not_ready() -> None:
+    scheduled = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastTransitionTime": "2026-11-30T10:01:00Z",
+    }
+    unready = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-11-30T10:02:00Z"}
+
+    view = parse.pod(pod_body(labels=LABELS, podIP="10.0.0.7", conditions=[scheduled, unready]))
+    ready = parse.pod(pod_body(labels=LABELS, conditions=[{**unready, "status": "True"}]))
+
+    assert view is not None
+    assert ready is not None
+    assert view.address == "10.0.0.7"
+    assert view.scheduled == NOW + timedelta(minutes=1)
+    assert view.unready_since == NOW + timedelta(minutes=2)
+    assert (ready.address, ready.scheduled, ready.unready_since) == ("", None, None)
 
 
 def test_gpus_are_what_the_pod_holds_at_most_at_one_time() -> None:
