@@ -42,18 +42,24 @@ def _parser() -> argparse.ArgumentParser:
 def _add_plan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     plan = commands.add_parser(
         "plan",
-        help="what would run where, and why, from files alone",
-        description="Decide for the models of a file on the nodes of a file; no cluster needed.",
+        help="what would run where, and why: from files, or in a cluster that is only read",
+        description="Decide for the models of a file, on the nodes of a file or of a cluster."
+        " Nothing is written anywhere.",
         allow_abbrev=False,
     )
     plan.set_defaults(run=plan_command)
     plan.add_argument("-f", "--filename", required=True, help="InferenceModels, YAML or JSON")
-    plan.add_argument("--nodes", required=True, help="output of kubectl get nodes -o yaml")
+    source = plan.add_mutually_exclusive_group(required=True)
+    source.add_argument("--nodes", help="output of kubectl get nodes -o yaml")
+    source.add_argument(
+        "--context", nargs="?", const="", help="a cluster, as it is now; alone: the current context"
+    )
+    plan.add_argument("--kubeconfig", help="default: KUBECONFIG, then ~/.kube/config")
     plan.add_argument("--pods", help="output of kubectl get pods -A -o yaml: who holds GPUs")
-    plan.add_argument("-n", "--namespace", default="default", help="of models that name none")
+    plan.add_argument("-n", "--namespace", help="of models that name none; default: the context's")
     plan.add_argument("-o", "--output", choices=FORMATS, default="table", help="default: table")
-    plan.add_argument("--cuda-image", help="runtime image for GPUs; default: this release's")
-    plan.add_argument("--cpu-image", help="runtime image for CPU; default: this release's")
+    plan.add_argument("--cuda-image", help="runtime image for GPUs; default: the operator's")
+    plan.add_argument("--cpu-image", help="runtime image for CPU; default: the operator's")
 
 
 def _add_catalog(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -74,12 +80,20 @@ def _add_replan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     replan.set_defaults(run=_replan)
     replan.add_argument("model", metavar="im/NAME", help="the InferenceModel")
-    replan.add_argument("-n", "--namespace", help="default: the context's")
-    replan.add_argument("--context", help="of the kubeconfig; default: the current one")
+    _add_cluster(replan)
+
+
+def _add_cluster(parser: argparse.ArgumentParser) -> None:
+    """The options of a command that talks to a cluster about one namespace."""
+    parser.add_argument("-n", "--namespace", help="default: the context's")
+    parser.add_argument("--context", help="default: the current one")
+    parser.add_argument("--kubeconfig", help="default: KUBECONFIG, then ~/.kube/config")
+
+
+# The client takes a second to import: only the commands that talk to a cluster wait for it.
 
 
 def _replan(options: argparse.Namespace) -> int:
-    # The only command that talks to a cluster; the client takes a second to import.
     from kindling_operator.cli_replan import replan_command
 
     return replan_command(options)

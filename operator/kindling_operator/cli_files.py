@@ -34,7 +34,7 @@ def snapshot_of(
     Claims that the models name count as present: no file tells of them. Raises `Failure` for a
     file that cannot be read.
     """
-    models = {model.key: model for model in _models(models_file, namespace)}
+    models = {model.key: model for model in models_of(models_file, namespace)}
     nodes = [views.node(body) for body in _objects(nodes_file, "Node")]
     pods = [views.pod(body) for body in _objects(pods_file, "Pod")] if pods_file else []
     return Snapshot(
@@ -48,7 +48,8 @@ def snapshot_of(
     )
 
 
-def _models(path: str, namespace: str) -> Iterator[ParsedModel | Invalid]:
+def models_of(path: str, namespace: str) -> Iterator[ParsedModel | Invalid]:
+    """The models in a file; `namespace` is of those that name none. Raises `Failure` for none."""
     found = 0
     for body in _objects(path, KIND):
         metadata = {"namespace": namespace, **(body.get("metadata") or {})}

@@ -10,16 +10,17 @@ from typing import Any
 import msgspec
 import yaml
 
-from kindling_operator import __version__, catalog
-from kindling_operator.catalog import gpus, runtimes
+from kindling_operator import __version__
 from kindling_operator.cli_decision import decision_text, obstacle, places_of
-from kindling_operator.cli_failure import REFUSED
+from kindling_operator.cli_failure import REFUSED, usage
 from kindling_operator.cli_files import snapshot_of
 from kindling_operator.cli_summary import summary_lines
 from kindling_operator.cli_terminal import Terminal
 from kindling_operator.cli_what_if import once_there_is_room
+from kindling_operator.installation import environment
+from kindling_operator.model.names import Key
 from kindling_operator.model.plan import Decision
-from kindling_operator.model.snapshot import Environment, Snapshot
+from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan import plan
 from kindling_operator.render import render
 from kindling_operator.report.status import plan_status
@@ -29,24 +30,35 @@ FORMATS = ("table", "json", "yaml")
 
 def plan_command(options: argparse.Namespace) -> int:
     """Print every decision; 1 if any model would not get its pods now."""
-    environment = Environment(
-        cuda_image=options.cuda_image or f"kindling/runtime:{__version__}",
-        cpu_image=options.cpu_image or f"kindling/runtime-cpu:{__version__}",
-        catalog=catalog.load_all(),
-        runtimes=runtimes.load_all(),
-        gpus=gpus.load_all(),
-        speed=gpus.load_speed(),
-    )
+    snapshot, keys = _offline(options) if options.nodes else _live(options)
+    decisions = [plan(snapshot, key) for key in keys]
+    print({"table": _table, "json": _json, "yaml": _yaml}[options.output](snapshot, decisions))
+    return REFUSED if any(obstacle(decision) for decision in decisions) else 0
+
+
+def _offline(options: argparse.Namespace) -> tuple[Snapshot, Sequence[Key]]:
+    if options.kubeconfig:
+        raise usage("--kubeconfig is for a cluster and --nodes for files: give one of them")
     snapshot = snapshot_of(
         options.filename,
         nodes_file=options.nodes,
         pods_file=options.pods,
-        namespace=options.namespace,
-        environment=environment,
+        namespace=options.namespace or "default",
+        environment=environment(
+            cuda_image=options.cuda_image or f"kindling/runtime:{__version__}",
+            cpu_image=options.cpu_image or f"kindling/runtime-cpu:{__version__}",
+        ),
     )
-    decisions = [plan(snapshot, key) for key in sorted(snapshot.models)]
-    print({"table": _table, "json": _json, "yaml": _yaml}[options.output](snapshot, decisions))
-    return REFUSED if any(obstacle(decision) for decision in decisions) else 0
+    return snapshot, sorted(snapshot.models)
+
+
+def _live(options: argparse.Namespace) -> tuple[Snapshot, Sequence[Key]]:
+    if options.pods:
+        raise usage("--pods is for files and --context for a cluster: give one of them")
+    # The client takes a second to import.
+    from kindling_operator.cli_plan_live import live_snapshot
+
+    return live_snapshot(options)
 
 
 def _table(snapshot: Snapshot, decisions: Sequence[Decision]) -> str:

@@ -10,8 +10,8 @@ from typing import Any, Final
 import kopf
 from kubernetes.aio.config import ConfigException
 
-from kindling_operator import catalog, handlers
-from kindling_operator.catalog import gpus, runtimes
+from kindling_operator import handlers
+from kindling_operator.installation import environment
 from kindling_operator.kube.client import Kube
 from kindling_operator.kube.credentials import configuration
 from kindling_operator.kube.errors import KubeError, NotFoundError
@@ -187,13 +187,9 @@ async def _ask(kube: Kube, kind: Kind, namespace: str = "", *, selector: str = "
 
 
 def _environment(settings: Settings) -> Environment:
-    return Environment(
+    return environment(
         cuda_image=settings.cuda_image,
         cpu_image=settings.cpu_image,
-        catalog=catalog.load_all(),
-        runtimes=runtimes.load_all(),
-        gpus=gpus.load_all(),
-        speed=gpus.load_speed(),
         image_pull_policy=settings.image_pull_policy,
         image_pull_secrets=settings.image_pull_secrets,
         name_foreign_holders=settings.name_foreign_holders,

@@ -1,0 +1,133 @@
+"""A living cluster, looked at once and only read: what the operator would decide from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from kindling_operator.cli_failure import REFUSED, Failure
+from kindling_operator.kube.client import Kube
+from kindling_operator.kube.errors import ForbiddenError, NotFoundError
+from kindling_operator.model.names import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    LABEL_COMPONENT,
+    LABEL_NAME,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    Kind,
+)
+from kindling_operator.model.parse import Invalid, ParsedModel
+from kindling_operator.model.snapshot import Environment, Snapshot
+from kindling_operator.observe.cache import Cache
+from kindling_operator.observe.fields import items, mapping, number, text
+from kindling_operator.observe.watched import WATCHED, Entry, Watched
+
+OPERATOR: str = f"{LABEL_NAME}=kindling,{LABEL_COMPONENT}=operator"
+"""Label selector of the operator's own objects, as the chart makes them."""
+VERSION_LABEL = "app.kubernetes.io/version"
+
+_UNREAD = frozenset({SERVICE_ACCOUNT, CONFIG_MAP, SERVICE})
+"""Children that no decision looks at: nobody needs a right to read them for a plan."""
+
+READ: tuple[Watched, ...] = tuple(w for w in WATCHED if w.kind not in _UNREAD)
+"""What a plan reads, each in all namespaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """The operator's Deployment: its version, its variables, how many of its pods are available."""
+
+    namespace: str
+    name: str
+    version: str
+    variables: Mapping[str, str]
+    available: int
+
+
+async def operator_of(kube: Kube) -> Operator | None:
+    """The operator that the cluster runs, the first by name; None if it runs none."""
+    found = [body async for body in kube.list(DEPLOYMENT, selector=OPERATOR)]
+    found.sort(
+        key=lambda body: (text(body, "metadata", "namespace"), text(body, "metadata", "name"))
+    )
+    return _operator(found[0]) if found else None
+
+
+async def look(kube: Kube, environment: Environment, namespaces: Iterable[str] = ()) -> Snapshot:
+    """One look at everything that a decision depends on, with the models that are there.
+
+    `namespaces` are those that the operator serves, none is all. Raises `Failure` that names the
+    missing right.
+    """
+    indices: dict[str, dict[str, list[Entry]]] = {}
+    for watched in READ:
+        entries = indices.setdefault(watched.id, {})
+        for namespace in tuple(namespaces) or ("",):
+            for entry in await _entries(kube, watched, namespace):
+                entries[f"{entry.namespace}/{entry.name}"] = [entry]
+    cache = Cache(environment)
+    cache.attach(indices)
+    return replace(cache.snapshot(now=datetime.now(UTC)), synced=True)
+
+
+def with_models(snapshot: Snapshot, models: Iterable[ParsedModel | Invalid]) -> Snapshot:
+    """The cluster as if these models had been applied: new ones are the youngest.
+
+    One that is there already keeps its identity, age and status, so its stored revisions count.
+    """
+    merged = dict(snapshot.models)
+    for model in models:
+        there = merged.get(model.key)
+        if there is None:
+            metadata = replace(model.metadata, created=snapshot.now)
+            merged[model.key] = replace(model, metadata=metadata)
+            continue
+        annotations = {**there.metadata.annotations, **model.metadata.annotations}
+        metadata = replace(there.metadata, annotations=annotations)
+        merged[model.key] = replace(model, metadata=metadata, status=there.status)
+    return replace(snapshot, models=dict(sorted(merged.items())))
+
+
+def not_allowed(verb: str, kind: Kind, *, where: str, instead: str) -> Failure:
+    """A right that the user lacks."""
+    group = f" of {kind.group}" if kind.group else ""
+    return Failure(
+        f"you may not {verb} {kind.plural}{group} {where}: ask for a role with the verb {verb} on"
+        f" {kind.plural}, or {instead}",
+        code=REFUSED,
+    )
+
+
+async def _entries(kube: Kube, watched: Watched, namespace: str) -> list[Entry]:
+    """The objects of one kind; none where the cluster does not have the kind."""
+    found = []
+    try:
+        async for body in kube.list(watched.kind, namespace=namespace, selector=watched.selector):
+            entry = watched.entry(body)
+            if entry is not None:
+                found.append(entry)
+    except NotFoundError:
+        return []
+    except ForbiddenError as error:
+        raise not_allowed(
+            "list",
+            watched.kind,
+            where=f"in namespace {namespace}" if namespace else "in the whole cluster",
+            instead="plan from files with --nodes and --pods",
+        ) from error
+    return found
+
+
+def _operator(body: Mapping[str, Any]) -> Operator:
+    containers = items(body, "spec", "template", "spec", "containers")
+    engine = next((each for each in containers if text(each, "name") == "operator"), {})
+    return Operator(
+        namespace=text(body, "metadata", "namespace"),
+        name=text(body, "metadata", "name"),
+        version=text(mapping(body, "metadata", "labels"), VERSION_LABEL),
+        variables={text(each, "name"): text(each, "value") for each in items(engine, "env")},
+        available=number(body, "status", "availableReplicas"),
+    )

@@ -1,0 +1,78 @@
+"""The cluster that a command talks to, as kubectl would choose it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kubernetes.aio import config
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.config.config_exception import ConfigException
+
+from kindling_operator.cli_failure import REFUSED, Failure, usage
+from kindling_operator.kube.client import Kube
+from kindling_operator.kube.errors import KubeError
+from kindling_operator.model.names import Key
+
+_KINDS = ("im", "inferencemodel", "inferencemodels")
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A cluster to ask, and the namespace where nothing else is said."""
+
+    kube: Kube
+    namespace: str
+    context: str
+
+
+def connected(
+    options: argparse.Namespace, work: Callable[[Connection], Awaitable[_Result]]
+) -> _Result:
+    """Run `work` on the cluster of the options. Raises `Failure` for whatever stands in the way."""
+    return asyncio.run(_connected(options.kubeconfig, options.context or None, work))
+
+
+def model_name(argument: str) -> str:
+    """The name in ``im/NAME``; raises `Failure` for anything else."""
+    kind, slash, name = argument.partition("/")
+    if not slash or kind not in _KINDS or not name:
+        raise usage(f"{argument!r} names no model; write im/NAME")
+    return name
+
+
+def key_of(connection: Connection, options: argparse.Namespace) -> Key:
+    """The model that ``im/NAME -n NS`` means."""
+    return Key(options.namespace or connection.namespace, model_name(options.model))
+
+
+async def _connected(
+    kubeconfig: str | None,
+    context: str | None,
+    work: Callable[[Connection], Awaitable[_Result]],
+) -> _Result:
+    # KUBECONFIG as it is now; the client's own default is what it was when it was imported.
+    file = kubeconfig or os.environ.get("KUBECONFIG") or None
+    configuration = Configuration()
+    try:
+        await config.load_kube_config(
+            config_file=file, context=context, client_configuration=configuration
+        )
+        contexts, current = config.list_kube_config_contexts(config_file=file)
+    except (ConfigException, OSError) as error:
+        raise usage(
+            f"the kubeconfig cannot be used ({error}): set KUBECONFIG or give --context"
+        ) from error
+    chosen = next((each for each in contexts if each["name"] == context), current)
+    namespace: str = (chosen.get("context") or {}).get("namespace") or "default"
+    try:
+        async with Kube(configuration) as kube:
+            return await work(Connection(kube, namespace, chosen["name"]))
+    except KubeError as error:
+        raise Failure(str(error), code=REFUSED) from error

@@ -1,0 +1,31 @@
+"""What an installation of this release decides with: its catalogs, and the values it was given."""
+
+from __future__ import annotations
+
+from kindling_operator import catalog
+from kindling_operator.catalog import gpus, runtimes
+from kindling_operator.model.snapshot import Environment
+
+
+def environment(
+    *,
+    cuda_image: str,
+    cpu_image: str,
+    image_pull_policy: str = "IfNotPresent",
+    image_pull_secrets: tuple[str, ...] = (),
+    name_foreign_holders: bool = False,
+    development_store: bool = False,
+) -> Environment:
+    """The operator's and the command line's alike. Raises `CatalogError` for a broken catalog."""
+    return Environment(
+        cuda_image=cuda_image,
+        cpu_image=cpu_image,
+        catalog=catalog.load_all(),
+        runtimes=runtimes.load_all(),
+        gpus=gpus.load_all(),
+        speed=gpus.load_speed(),
+        image_pull_policy=image_pull_policy,
+        image_pull_secrets=image_pull_secrets,
+        name_foreign_holders=name_foreign_holders,
+        development_store=development_store,
+    )
