@@ -10,28 +10,50 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, field
 
-from kindling_operator.model.architecture_rules import (
-    ARCHITECTURE_RULES,
-    CHECKPOINT_RULES,
-    EXPERTS_RULES,
-    GROUP_RULES,
+from kindling_operator.model.architecture_parts import (
+    Checkpoint,
+    CheckpointName,
+    Draft,
+    Experts,
+    Modality,
+    SharedExperts,
+    Tower,
+    WeightKind,
 )
+from kindling_operator.model.architecture_rules import ARCHITECTURE_RULES, GROUP_RULES
 from kindling_operator.model.fields import (
     AS_SET,
+    BY_MODALITY,
     BY_NAME,
-    MAX_EXACT,
-    ByteCount,
     Count,
     GroupName,
-    Revision,
     Rule,
     SmallCount,
     Spec,
-    Text,
     doc,
     matches,
     text,
 )
+
+__all__ = [
+    "Architecture",
+    "AttentionGroup",
+    "AttentionKind",
+    "Capability",
+    "CapabilityStatus",
+    "CatalogEntry",
+    "Checkpoint",
+    "CheckpointName",
+    "Device",
+    "Draft",
+    "Experts",
+    "ForbiddenArgument",
+    "Modality",
+    "Parsers",
+    "SharedExperts",
+    "Tower",
+    "WeightKind",
+]
 
 
 class AttentionKind(StrEnum):
@@ -45,26 +67,11 @@ class AttentionKind(StrEnum):
     """The last `window` inputs of a short convolution, in the KV cache beside the attention."""
 
 
-class CheckpointName(StrEnum):
-    """A published number format of a model's weights."""
-
-    BF16 = "BF16"
-    NVFP4 = "NVFP4"
-
-
 class Device(StrEnum):
     """What kind of processor a model can run on."""
 
     CPU = "CPU"
     GPU = "GPU"
-
-
-class Modality(StrEnum):
-    """What a request may contain."""
-
-    TEXT = "Text"
-    IMAGE = "Image"
-    AUDIO = "Audio"
 
 
 ClassName = Annotated[
@@ -79,10 +86,9 @@ ClassName = Annotated[
 ]
 HeadSize = Annotated[int, Meta(ge=1, le=65536)]
 HeadSizeOrNone = Annotated[int, Meta(ge=0, le=65536)]
-BytesOrNone = Annotated[int, Meta(ge=0, le=MAX_EXACT)]
 BlockTokens = Annotated[int, Meta(ge=1, le=1024)]
-Depths = Annotated[int, Meta(ge=1, le=32)]
 TensorParallel = Annotated[int, Meta(ge=1, le=64)]
+LayerIndex = Annotated[int, Meta(ge=0, le=4095)]
 
 
 class AttentionGroup(Spec, frozen=True, kw_only=True):
@@ -130,60 +136,21 @@ class AttentionGroup(Spec, frozen=True, kw_only=True):
         BlockTokens | None,
         doc("Tokens per KV block where the model's kernels fix it. Default: the engine's own."),
     ] = None
-
-
-class SharedExperts(Spec, frozen=True, kw_only=True):
-    """Experts that every token passes."""
-
-    count: Annotated[SmallCount, doc("Shared experts per layer.")]
-    intermediate_size: Annotated[Count, doc("Inner width of one shared expert, in elements.")]
-
-
-class Experts(Spec, frozen=True, kw_only=True):
-    """The mixture of experts: which part of the weights a token reads."""
-
-    rules: ClassVar[tuple[Rule, ...]] = EXPERTS_RULES
-
-    count: Annotated[SmallCount, doc("Routed experts per layer.")]
-    per_token: Annotated[SmallCount, doc("Routed experts that one token passes (top k).")]
-    layers: Annotated[SmallCount, doc("Layers with experts; the others have a dense MLP.")]
-    intermediate_size: Annotated[Count, doc("Inner width of one routed expert, in elements.")]
-    shared: Annotated[SharedExperts | None, doc("Experts that every token passes.")] = None
-
-
-class Draft(Spec, frozen=True, kw_only=True):
-    """Multi-token-prediction layers that come with the checkpoint."""
-
-    depths: Annotated[
-        Depths,
-        doc("Prediction layers, one per drafted token (num_nextn_predict_layers in config.json)."),
-    ]
-    attention_group: Annotated[
-        GroupName, doc("Attention group whose KV shape each prediction layer has.")
-    ]
-    conv_group: Annotated[
-        GroupName | None,
-        doc("Conv group whose shape each prediction layer has too, if it has a convolution."),
+    head_size_position: Annotated[
+        HeadSizeOrNone,
+        doc(
+            "Elements that a layer projects per query head beside query, key and value, for"
+            " positions that are learned (d_rel in config.json)."
+        ),
+    ] = 0
+    positions: Annotated[
+        Annotated[tuple[LayerIndex, ...], Meta(min_length=1, max_length=512), AS_SET] | None,
+        doc(
+            "Indices of these layers in the model, from 0 (layer_types in config.json); the group"
+            " without them has the others. Default: spread evenly. Pipeline parallelism depends on"
+            " it."
+        ),
     ] = None
-
-
-class Checkpoint(Spec, frozen=True, kw_only=True):
-    """One published set of weights."""
-
-    rules: ClassVar[tuple[Rule, ...]] = CHECKPOINT_RULES
-
-    name: Annotated[CheckpointName, doc("Number format of the weights.")]
-    bytes: Annotated[ByteCount, doc("Size of the weights in memory, in bytes.")]
-    replicated_bytes: Annotated[
-        BytesOrNone,
-        doc("Part of `bytes` that every tensor-parallel rank holds in full, in bytes."),
-    ] = 0
-    expert_bytes: Annotated[
-        BytesOrNone,
-        doc("Part of `bytes` in routed experts, which expert parallelism divides, in bytes."),
-    ] = 0
-    repository: Annotated[Text | None, doc("Where the weights are published, as a URI.")] = None
-    revision: Annotated[Revision | None, doc("Commit or digest of the published weights.")] = None
 
 
 class Architecture(Spec, frozen=True, kw_only=True):
@@ -214,6 +181,20 @@ class Architecture(Spec, frozen=True, kw_only=True):
     context_length: Annotated[
         Count, doc("Longest context the model was made for, in tokens (max_position_embeddings).")
     ]
+    towers: Annotated[
+        tuple[Tower, ...],
+        Meta(max_length=2),
+        BY_MODALITY,
+        doc("Encoders of the inputs beside text; part of every checkpoint's `bytes`."),
+    ] = ()
+    tied_embedding: Annotated[
+        bool,
+        doc("The output head is the embedding (tie_word_embeddings in config.json)."),
+    ] = False
+    replicated_embedding: Annotated[
+        bool,
+        doc("Every tensor-parallel rank holds the whole embedding instead of a part of it."),
+    ] = False
     checkpoints: Annotated[
         tuple[Checkpoint, ...],
         Meta(min_length=1, max_length=2),
@@ -254,6 +235,13 @@ class Architecture(Spec, frozen=True, kw_only=True):
     def indivisible(self) -> tuple[AttentionGroup, ...]:
         """Attending groups over whose KV heads the query heads do not divide; none if valid."""
         return tuple(g for g in self.attending if self.attention_heads % g.kv_heads)
+
+    @property
+    def strange_draft_groups(self) -> tuple[str, ...]:
+        """Groups that `draft.attentionGroups` names and that do not attend; none if valid."""
+        known = {g.name for g in self.attending}
+        named = (self.draft.attention_groups or ()) if self.draft is not None else ()
+        return tuple(name for name in named if name not in known)
 
     def checkpoint(self, name: CheckpointName) -> Checkpoint | None:
         """The checkpoint of that name, or None."""

@@ -25,6 +25,39 @@ GROUP_RULES: Final = (
         message="kind Full keeps every token: remove `window`, or use kind Sliding",
         holds=lambda g: g.kind != "Full" or g.window is None,
     ),
+    Rule(
+        cel="!has(self.positions) || self.positions.size() == self.layers",
+        message="`positions` has %d indices and the group `layers` %d: give one index per layer",
+        holds=lambda g: g.positions is None or len(g.positions) == g.layers,
+        path=".positions",
+        values=(
+            ("self.positions.size()", lambda g: len(g.positions)),
+            ("self.layers", lambda g: g.layers),
+        ),
+    ),
+)
+
+DRAFT_RULES: Final = (
+    Rule(
+        cel="!has(self.attentionGroups) || self.attentionGroups.size() == self.depths",
+        message="`attentionGroups` has %d names and `depths` is %d: name one group per prediction"
+        " layer",
+        holds=lambda d: d.attention_groups is None or len(d.attention_groups) == d.depths,
+        path=".attentionGroups",
+        values=(
+            ("self.attentionGroups.size()", lambda d: len(d.attention_groups)),
+            ("self.depths", lambda d: d.depths),
+        ),
+    ),
+)
+
+TOWER_RULES: Final = (
+    Rule(
+        cel="self.modality != 'Text'",
+        message="text needs no tower: remove it, or name Image or Audio",
+        holds=lambda t: t.modality != "Text",
+        path=".modality",
+    ),
 )
 
 EXPERTS_RULES: Final = (
@@ -106,6 +139,19 @@ ARCHITECTURE_RULES: Final = (
         values=(("self.draft.attentionGroup", lambda a: a.draft.attention_group),),
     ),
     Rule(
+        cel="!has(self.draft) || !has(self.draft.attentionGroups)"
+        f" || self.draft.attentionGroups.all(n, {_ATTENDING}.exists(g, g.name == n))",
+        message="%s is no Full or Sliding group of `attention`: name one of them",
+        holds=lambda a: not a.strange_draft_groups,
+        path=".draft.attentionGroups",
+        values=(
+            (
+                f"self.draft.attentionGroups.filter(n, !{_ATTENDING}.exists(g, g.name == n))[0]",
+                lambda a: a.strange_draft_groups[0],
+            ),
+        ),
+    ),
+    Rule(
         cel="!has(self.draft) || !has(self.draft.convGroup) || self.attention.exists(g,"
         " g.name == self.draft.convGroup && g.kind == 'Conv')",
         message="%s is no Conv group of `attention`: name one of them",
@@ -116,6 +162,13 @@ ARCHITECTURE_RULES: Final = (
         ),
         path=".draft.convGroup",
         values=(("self.draft.convGroup", lambda a: a.draft.conv_group),),
+    ),
+    Rule(
+        cel="self.attention.all(g, !has(g.positions) || g.positions.all(p, p < self.layers))",
+        message="`positions` count from 0 and must be below `layers` %d",
+        holds=lambda a: all(p < a.layers for g in a.attention for p in g.positions or ()),
+        path=".attention",
+        values=(("self.layers", lambda a: a.layers),),
     ),
     Rule(
         cel="!has(self.tensorParallelSizes)"

@@ -104,8 +104,8 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
     Reason.WEIGHTS_DO_NOT_FIT: ReasonRow(
         on=false_for(C.ACCEPTED),
         example=(
-            "Flint BF16 needs 76.3 GiB on one GPU, 74.3 GiB of it weights, and "
-            "NVIDIA-H100-80GB-HBM3 has 73.3 GiB usable, short by 3.0 GiB: use a larger GPU "
+            "Flint BF16 needs 76.4 GiB on one GPU, 74.3 GiB of it weights, and "
+            "NVIDIA-H100-80GB-HBM3 has 73.3 GiB usable, short by 3.1 GiB: use a larger GPU "
             "or a smaller checkpoint, this version plans one GPU per replica."
         ),
         remedy="Allow more GPUs per replica, larger GPUs or a smaller checkpoint.",
@@ -114,7 +114,7 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
         on=false_for(C.ACCEPTED),
         example=(
             "A context of 262144 tokens at concurrency 8 needs 66.8 GiB of KV cache and "
-            "52.9 GiB are left, short by 13.9 GiB: lower contextLength to 196896 or "
+            "52.8 GiB are left, short by 14.0 GiB: lower contextLength to 196384 or "
             "concurrency to 6."
         ),
         remedy="Lower contextLength or concurrency, or allow more GPUs.",

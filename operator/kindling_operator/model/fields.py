@@ -85,6 +85,12 @@ def matches(pattern: str, message: str) -> Rule:
 BY_NAME: Final = Meta(
     extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 )
+BY_MODALITY: Final = Meta(
+    extra_json_schema={
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["modality"],
+    }
+)
 AS_SET: Final = Meta(extra_json_schema={"x-kubernetes-list-type": "set"})
 ATOMIC: Final = Meta(extra_json_schema={"x-kubernetes-list-type": "atomic"})
 

@@ -62,6 +62,39 @@ def checkpoint_is_smaller_than_its_shapes(architecture: Architecture) -> str | N
     return None
 
 
+def towers_outweigh_a_checkpoint(architecture: Architecture) -> str | None:
+    """The towers are a part of every checkpoint, beside its routed experts."""
+    towers = sum(tower.bytes for tower in architecture.towers)
+    for checkpoint in architecture.checkpoints:
+        parts = towers + checkpoint.expert_bytes
+        if parts > checkpoint.bytes:
+            return (
+                f"checkpoint {checkpoint.name.value} has {format_bytes(checkpoint.bytes)} and its"
+                f" towers and routed experts {format_bytes(parts)}: count them in `bytes`"
+            )
+    return None
+
+
+def tower_has_no_modality(architecture: Architecture) -> str | None:
+    """A tower encodes what requests may contain."""
+    for tower in architecture.towers:
+        if tower.modality not in architecture.modalities:
+            return (
+                f"towers has one for {tower.modality.value} and modalities has none: add"
+                f" {tower.modality.value} to modalities or remove the tower"
+            )
+    return None
+
+
+def layers_are_claimed_twice(architecture: Architecture) -> str | None:
+    """Each layer attends in one way."""
+    told = [index for group in architecture.attending for index in group.positions or ()]
+    twice = next((index for index in told if told.count(index) > 1), None)
+    if twice is None:
+        return None
+    return f"layer {twice} is in `positions` of two groups: name each layer once"
+
+
 def text_is_missing(architecture: Architecture) -> str | None:
     """Every request has text."""
     if Modality.TEXT in architecture.modalities:
@@ -73,6 +106,9 @@ ARCHITECTURE_CHECKS: tuple[ArchitectureCheck, ...] = (
     convolutions_outnumber_layers,
     expert_weights_have_no_experts,
     checkpoint_is_smaller_than_its_shapes,
+    towers_outweigh_a_checkpoint,
+    tower_has_no_modality,
+    layers_are_claimed_twice,
     text_is_missing,
 )
 

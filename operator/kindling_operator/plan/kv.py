@@ -8,12 +8,13 @@ architecture alone. Sizes are in bytes, windows and contexts in tokens.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil
 
 from kindling_operator.model.architecture import Architecture, AttentionGroup, AttentionKind
 from kindling_operator.model.plan import KVBudget
+from kindling_operator.plan.stages import positions, stages
 
 ELEMENT_BYTES = 2
 """Every model keeps its KV cache in bfloat16."""
@@ -55,9 +56,10 @@ class KVLayout:
 
 @dataclass(frozen=True, slots=True)
 class _Layers:
-    """Layers of one cache shape: how many, and the bytes of one block of one layer.
+    """Layers of one cache shape: their indices, and the bytes of one block of one layer.
 
     `entry` is what a layer keeps of one token: heads, elements of a key, elements of a value.
+    Prediction layers have the indices after the last layer of the model.
     """
 
     kind: AttentionKind
@@ -65,28 +67,48 @@ class _Layers:
     block_tokens: int
     entry: tuple[int, int, int]
     page: int
-    layers: int
+    indices: tuple[int, ...]
 
 
 def kv_layout(
-    architecture: Architecture, *, block_tokens: int, tensor_parallel: int = 1, draft: int = 0
+    architecture: Architecture,
+    *,
+    block_tokens: int,
+    tensor_parallel: int = 1,
+    pipeline: int = 1,
+    draft: int = 0,
 ) -> KVLayout:
-    """The pool of one tensor-parallel rank, where the engine's own block is `block_tokens`."""
+    """The pool of one rank of the fullest stage, where the engine's own block is `block_tokens`.
+
+    The tables are made from the layers of all stages; a stage keeps its own layers of each
+    (vLLM 0.33.0, v1/core/kv_cache_planning.py: get_kv_cache_configs).
+    """
     shapes = _merged(
-        _shape(group, layers, block_tokens=block_tokens, tensor_parallel=tensor_parallel)
-        for group, layers in _drafted(architecture, draft)
+        _shape(group, indices, block_tokens=block_tokens, tensor_parallel=tensor_parallel)
+        for group, indices in _drafted(architecture, draft)
     )
+    bounds = _bounds(architecture, pipeline)
     if len({(s.kind, s.window, s.block_tokens) for s in shapes}) == 1:
         # One kind of cache: all layers share one block table, whatever their shapes.
         first = shapes[0]
+        block = max(sum(s.page * _count(s.indices, stage) for s in shapes) for stage in bounds)
         group = KVGroup(first.kind, first.window, first.block_tokens, tables=1)
-        return KVLayout(sum(s.page * s.layers for s in shapes), (group,))
+        return KVLayout(block, (group,))
     shapes = _merged(_unified(shapes))
-    size = _group_size([shape.layers for shape in shapes])
-    groups = tuple(
-        KVGroup(s.kind, s.window, s.block_tokens, tables=ceil(s.layers / size)) for s in shapes
+    size = _group_size([len(shape.indices) for shape in shapes])
+    tables = [ceil(len(shape.indices) / size) for shape in shapes]
+    # Tables take the layers of a shape in turn, so that each has its share of every stage.
+    longest = max(
+        _count(shape.indices[table::count], stage)
+        for shape, count in zip(shapes, tables, strict=True)
+        for table in range(count)
+        for stage in bounds
     )
-    return KVLayout(size * shapes[0].page, groups)
+    groups = tuple(
+        KVGroup(s.kind, s.window, s.block_tokens, tables=count)
+        for s, count in zip(shapes, tables, strict=True)
+    )
+    return KVLayout(longest * shapes[0].page, groups)
 
 
 def kv_budget(
@@ -138,17 +160,34 @@ def _blocks(group: KVGroup, context: int, extra: int) -> int:
     return ceil(reach / group.block_tokens) + 1
 
 
-def _drafted(architecture: Architecture, draft: int) -> Iterable[tuple[AttentionGroup, int]]:
+def _bounds(architecture: Architecture, pipeline: int) -> list[range]:
+    """Indices of each stage's layers; the last stage has the prediction layers too."""
+    *others, last = stages(architecture.layers, pipeline)
+    depths = architecture.draft.depths if architecture.draft is not None else 0
+    return [*others, range(last.start, architecture.layers + depths)]
+
+
+def _count(indices: Iterable[int], stage: range) -> int:
+    return sum(1 for index in indices if index in stage)
+
+
+def _drafted(
+    architecture: Architecture, draft: int
+) -> Iterator[tuple[AttentionGroup, tuple[int, ...]]]:
     """Each group with its layers, prediction layers included (as many as tokens are drafted)."""
-    heads = architecture.draft
-    depths = min(heads.depths, draft) if heads is not None else 0
-    homes = (heads.attention_group, heads.conv_group) if heads is not None else ()
+    heads, where = architecture.draft, positions(architecture)
+    depths = range(min(heads.depths, draft)) if heads is not None else range(0)
     for group in architecture.attention:
-        yield group, group.layers + (depths if group.name in homes else 0)
+        more = tuple(
+            architecture.layers + depth
+            for depth in depths
+            if heads is not None and group.name in (heads.group_of(depth), heads.conv_group)
+        )
+        yield group, where[group.name] + more
 
 
 def _shape(
-    group: AttentionGroup, layers: int, *, block_tokens: int, tensor_parallel: int
+    group: AttentionGroup, indices: tuple[int, ...], *, block_tokens: int, tensor_parallel: int
 ) -> _Layers:
     value = group.head_size if group.head_size_value is None else group.head_size_value
     # A rank never holds less than one head: beyond the number of heads they are replicated.
@@ -161,7 +200,7 @@ def _shape(
         block_tokens=tokens,
         entry=(heads, group.head_size, value),
         page=page,
-        layers=layers,
+        indices=indices,
     )
 
 
@@ -169,9 +208,9 @@ def _merged(shapes: Iterable[_Layers]) -> list[_Layers]:
     """Equal shapes as one, in the order of their first appearance."""
     found: dict[_Layers, _Layers] = {}
     for shape in shapes:
-        key = replace(shape, layers=0)
-        layers = shape.layers + found.get(key, key).layers
-        found[key] = replace(shape, layers=layers)
+        key = replace(shape, indices=())
+        indices = sorted(shape.indices + found.get(key, key).indices)
+        found[key] = replace(shape, indices=tuple(indices))
     return list(found.values())
 
 

@@ -1,41 +1,92 @@
 """What the memory of a GPU and of a pod is for, line by line, in bytes.
 
-A line is Exact where it follows from the architecture, Measured where a run of vLLM on such a
-device showed it, and Estimated otherwise. Estimates lean to the large side: what they leave over is
-lost, what they miss ends a start.
+A line is Exact where it follows from the architecture, Measured where a replica of this plan has
+reported it, and Estimated otherwise. An estimate carries a margin of a tenth, because what it
+leaves over is lost and what it misses ends a start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from math import ceil
 
-from kindling_operator.model.architecture import Architecture, Checkpoint
+from kindling_operator.model.architecture import (
+    Architecture,
+    AttentionKind,
+    Checkpoint,
+    Modality,
+)
+from kindling_operator.model.layout import ONE_GPU, Layout
 from kindling_operator.model.status import Basis, MemoryItem
+from kindling_operator.plan.weights import gpu_weights, weight_parts
 
 MIB = 1 << 20
 GIB = 1 << 30
 
 GPU_UTILIZATION_PERCENT = 92
 """Share of a GPU that vLLM takes (vLLM 0.33.0, config/cache.py: gpu_memory_utilization 0.92)."""
+MARGIN_PERCENT = 10
+"""What an estimate adds to the value that it is made from."""
+
+WEIGHTS = "Weights"
+"""A measured line of this name stands for all lines of weights: vLLM reports their sum."""
+ACTIVATIONS = "Activations"
+"""A measured line of this name holds the logits too: vLLM reports the peak of a whole step."""
+LOGITS = "Logits"
+HOST_TIER = "Host KV tier"
+SHARED_MEMORY = "Shared memory"
 
 _ACTIVATION_WIDTHS = 25
-"""Residual streams alive at once: Flint's 0.77 GiB at 8,192 tokens, measured on one H200."""
+"""Residual streams alive at once: Flint's 0.77 GiB at 8,192 tokens, measured on one H200. A
+12-layer cut of Inkling took 14."""
 _LOGIT_BYTES = 6
 """A logit of a sampled token: bfloat16 and its float32 copy."""
-_CUDA_GRAPHS = 512 * MIB
-"""vLLM set 0.47 GiB aside for Flint's graphs before capture (measured on one H200)."""
-_NON_TORCH = 512 * MIB
+_CUDA_GRAPHS = 480 * MIB
+"""vLLM set 0.47 GiB aside for Flint's graphs before capture, and used 0.05 (one H200)."""
+_DRAFT_GRAPHS = 128 * MIB
+"""Graphs of the prediction layers; not measured."""
+_CUDA_CONTEXT = 460 * MIB
 """CUDA context and libraries: 0.45 GiB beside Flint's weights (measured on one H200)."""
+_NCCL = 920 * MIB
+"""Buffers of NCCL and of the custom all-reduce on each of several GPUs; not measured."""
+_LAMPORT_BUFFERS = 2 * 3
+"""Inkling's fused collective keeps two sets of three (vLLM 0.33.0, models/inkling/nvidia/ops/
+lamport.py:500-545), each of one residual stream of at most `_LAMPORT_TOKENS`."""
+_LAMPORT_TOKENS = 16_384
+_LAMPORT_RANKS = (2, 4, 8)
+_ENCODER_TOKENS = 12_000
+"""Encoder cache with towers on: "a budget of 12000 tokens" (12-layer cut of Inkling, one H200)."""
 
 _CPU_PROCESSES = 3 * GIB
 """API server, engine and worker of vLLM 0.32 on CPU: 2.9 GB resident with 1 GiB of KV cache."""
 _CPU_SHARED = 512 * MIB
 """/dev/shm on CPU: two sparse files of 252 and 168 MB."""
-_GPU_PROCESSES = 16 * GIB
-"""Host memory of a GPU engine: staging buffers of the loader and three processes; not measured."""
-_GPU_SHARED = 2 * GIB
-"""/dev/shm of an engine with one GPU: queues between processes; not measured."""
+_GPU_PROCESSES = 8 * GIB
+_GPU_WORKER = 8 * GIB
+"""Host memory of API server and engine, and of each GPU's worker with its loader; not measured."""
+_GPU_SHARED = 1536 * MIB
+_GPU_SHARED_EACH = 512 * MIB
+"""/dev/shm: queues between processes, and NCCL's of each GPU; not measured."""
+_PAGE_CACHE_EACH = 4 * GIB
+"""Weights that a rank has read and not yet copied: a shard. The kernel takes it back on demand."""
+_JIT_CACHES = 1 * GIB
+"""32 MB of FlashInfer and Triton kernels (Flint, one H200), CuTe kernels, logs; on disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLoad:
+    """What the engine is told to be ready for.
+
+    `context` in tokens, `batched_tokens` per step and `sequences` at once, `draft` drafted tokens
+    per step, `modalities` of the requests.
+    """
+
+    context: int
+    batched_tokens: int
+    sequences: int
+    draft: int = 0
+    modalities: tuple[Modality, ...] = ()
 
 
 def gpu_usable(gpu_bytes: int) -> int:
@@ -44,36 +95,107 @@ def gpu_usable(gpu_bytes: int) -> int:
 
 
 def gpu_items(
-    architecture: Architecture, checkpoint: Checkpoint, *, batched_tokens: int, sequences: int
+    architecture: Architecture,
+    checkpoint: Checkpoint,
+    layout: Layout,
+    load: EngineLoad,
+    *,
+    measured: Mapping[str, int] | None = None,
 ) -> tuple[MemoryItem, ...]:
-    """What one GPU holds beside the KV cache, where one GPU holds the whole model."""
-    activations = batched_tokens * architecture.hidden_size * 2 * _ACTIVATION_WIDTHS
-    logits = sequences * architecture.vocabulary_size * _LOGIT_BYTES
-    return (
-        MemoryItem(item="Weights", bytes=checkpoint.bytes, basis=Basis.EXACT),
-        MemoryItem(item="Activations", bytes=activations, basis=Basis.ESTIMATED),
-        MemoryItem(item="Logits", bytes=logits, basis=Basis.ESTIMATED),
-        MemoryItem(item="CUDA graphs", bytes=_CUDA_GRAPHS, basis=Basis.ESTIMATED),
-        MemoryItem(item="CUDA context", bytes=_NON_TORCH, basis=Basis.ESTIMATED),
-    )
+    """What the fullest GPU of a layout holds beside the KV cache.
+
+    `measured` has bytes by the name of a line, as a replica with the same plan reported them.
+    """
+    parts = weight_parts(architecture, checkpoint, draft=load.draft, modalities=load.modalities)
+    weights = gpu_weights(parts, architecture, layout)
+    step = (*_step_items(architecture, layout, load), *_fixed_items(architecture, layout, load))
+    known = measured or {}
+    if WEIGHTS in known:
+        weights = (MemoryItem(item=WEIGHTS, bytes=known[WEIGHTS], basis=Basis.MEASURED),)
+    if ACTIVATIONS in known:
+        step = tuple(item for item in step if item.item != LOGITS)
+    return (*weights, *(_told(item, known) for item in step))
 
 
-def gpu_pod_items() -> tuple[MemoryItem, ...]:
-    """Host memory of a pod with one GPU; weights pass through and do not stay."""
-    return (
-        MemoryItem(item="Processes", bytes=_GPU_PROCESSES, basis=Basis.ESTIMATED),
-        MemoryItem(item="Shared memory", bytes=_GPU_SHARED, basis=Basis.ESTIMATED),
-    )
+def _told(item: MemoryItem, measured: Mapping[str, int]) -> MemoryItem:
+    if item.item not in measured:
+        return item
+    return MemoryItem(item=item.item, bytes=measured[item.item], basis=Basis.MEASURED)
+
+
+def _step_items(
+    architecture: Architecture, layout: Layout, load: EngineLoad
+) -> tuple[MemoryItem, ...]:
+    """What one step of the engine needs at its peak."""
+    stream = architecture.hidden_size * 2
+    items = [_estimate(ACTIVATIONS, load.batched_tokens * stream * _ACTIVATION_WIDTHS)]
+    rows = load.sequences * (1 + load.draft)
+    items.append(_estimate(LOGITS, rows * architecture.vocabulary_size * _LOGIT_BYTES))
+    if layout.data > 1 and architecture.experts is not None:
+        # Each rank's experts see the tokens of all data-parallel ranks, and give them back.
+        gathered = layout.data * load.batched_tokens * stream * 2
+        items.append(_estimate("Expert exchange", gathered))
+    if any(tower.modality in load.modalities for tower in architecture.towers):
+        items.append(_estimate("Encoder cache", _ENCODER_TOKENS * stream))
+    return tuple(items)
+
+
+def _fixed_items(
+    architecture: Architecture, layout: Layout, load: EngineLoad
+) -> tuple[MemoryItem, ...]:
+    """What stays, whatever the step."""
+    items = [_estimate("CUDA graphs", _CUDA_GRAPHS + (_DRAFT_GRAPHS if load.draft else 0))]
+    if layout.gpus > 1:
+        items.append(_estimate("NCCL buffers", _NCCL))
+    fused = any(group.kind is AttentionKind.CONV for group in architecture.attention)
+    if fused and layout.tensor in _LAMPORT_RANKS:
+        tokens = min(load.batched_tokens, _LAMPORT_TOKENS)
+        size = _LAMPORT_BUFFERS * tokens * architecture.hidden_size * 2
+        items.append(MemoryItem(item="Lamport buffers", bytes=size, basis=Basis.EXACT))
+    items.append(_estimate("CUDA context", _CUDA_CONTEXT))
+    return tuple(items)
+
+
+def pod_items(
+    checkpoint: Checkpoint,
+    layout: Layout = ONE_GPU,
+    *,
+    host_tier: int = 0,
+    measured: Mapping[str, int] | None = None,
+) -> tuple[MemoryItem, ...]:
+    """Host memory of one pod of a layout; `host_tier` is the KV tier of all its ranks together.
+
+    Weights pass through the page cache, which counts against the pod's limit until the kernel
+    takes it back. The tier is one file in /dev/shm for each engine, whatever its ranks.
+    """
+    gpus = layout.gpus_per_node
+    cache = min(checkpoint.bytes, gpus * _PAGE_CACHE_EACH)
+    items = [
+        _about("Processes", _GPU_PROCESSES + gpus * _GPU_WORKER),
+        _about("Page cache of weights", cache),
+        _about(SHARED_MEMORY, _GPU_SHARED + gpus * _GPU_SHARED_EACH),
+    ]
+    if host_tier:
+        items.append(MemoryItem(item=HOST_TIER, bytes=host_tier, basis=Basis.EXACT))
+    return tuple(_told(item, measured or {}) for item in items)
 
 
 def cpu_pod_items(checkpoint: Checkpoint, kv_bytes: int) -> tuple[MemoryItem, ...]:
     """Memory of a pod that computes on CPU: everything is in it."""
     return (
-        MemoryItem(item="Weights", bytes=checkpoint.bytes, basis=Basis.EXACT),
+        MemoryItem(item=WEIGHTS, bytes=checkpoint.bytes, basis=Basis.EXACT),
         kv_item(kv_bytes, Basis.EXACT),
-        MemoryItem(item="Processes", bytes=_CPU_PROCESSES, basis=Basis.ESTIMATED),
-        MemoryItem(item="Shared memory", bytes=_CPU_SHARED, basis=Basis.ESTIMATED),
+        _about("Processes", _CPU_PROCESSES),
+        _about(SHARED_MEMORY, _CPU_SHARED),
     )
+
+
+def storage_items(*, downloaded: int = 0) -> tuple[MemoryItem, ...]:
+    """Ephemeral storage of a pod: caches, and `downloaded` bytes of weights on no volume."""
+    items = [_about("Kernel caches and logs", _JIT_CACHES)]
+    if downloaded:
+        items.append(MemoryItem(item="Downloaded weights", bytes=downloaded, basis=Basis.EXACT))
+    return tuple(items)
 
 
 def kv_item(kv_bytes: int, basis: Basis) -> MemoryItem:
@@ -88,4 +210,15 @@ def total(items: Iterable[MemoryItem]) -> int:
 
 def shared_memory(items: Iterable[MemoryItem]) -> int:
     """Bytes of /dev/shm among a pod's lines."""
-    return total(item for item in items if item.item == "Shared memory")
+    return total(item for item in items if item.item in (SHARED_MEMORY, HOST_TIER))
+
+
+def _estimate(item: str, size: int) -> MemoryItem:
+    """An estimate on a GPU, with its margin."""
+    with_margin = -(-size * (100 + MARGIN_PERCENT) // 100)
+    return MemoryItem(item=item, bytes=with_margin, basis=Basis.ESTIMATED)
+
+
+def _about(item: str, size: int) -> MemoryItem:
+    """A round value in a pod, whose constants are above what was seen already."""
+    return MemoryItem(item=item, bytes=size, basis=Basis.ESTIMATED)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kindling_operator.model.architecture import Checkpoint
 from kindling_operator.model.conditions import Reason
+from kindling_operator.model.layout import ONE_GPU
 from kindling_operator.model.plan import KVBudget
 from kindling_operator.model.quantities import format_bytes, quantity_bytes, quantity_millis
 from kindling_operator.model.status import Basis, MemoryItem
@@ -20,6 +21,7 @@ from kindling_operator.plan.kv import (
     requests_at_once,
 )
 from kindling_operator.plan.subject import Subject
+from kindling_operator.plan.weights import gpu_weights, weight_parts
 
 DEFAULT_CONTEXT = 131_072
 """What "the fewest GPUs" must hold if the user asks for no context."""
@@ -94,9 +96,13 @@ def gpu_sizing(subject: Subject, checkpoint: Checkpoint, gpu: GpuClass) -> Sizin
     limits = GPU_LIMITS
     architecture = subject.architecture
     sequences = max(limits.sequences, subject.spec.serving.concurrency)
-    fixed = memory.gpu_items(
-        architecture, checkpoint, batched_tokens=limits.batched_tokens, sequences=sequences
+    load = memory.EngineLoad(
+        context=architecture.context_length,
+        batched_tokens=limits.batched_tokens,
+        sequences=sequences,
+        modalities=subject.modalities,
     )
+    fixed = memory.gpu_items(architecture, checkpoint, ONE_GPU, load)
     usable = memory.gpu_usable(gpu.memory)
     pool = usable - memory.total(fixed)
     if pool <= 0:
@@ -109,7 +115,7 @@ def gpu_sizing(subject: Subject, checkpoint: Checkpoint, gpu: GpuClass) -> Sizin
     if subject.spec.serving.context_length is None:
         context = _context(subject, layout, limits, pool_bytes=pool, at_least=context)
     per_gpu = (*fixed, memory.kv_item(pool, Basis.ESTIMATED))
-    pod = memory.gpu_pod_items()
+    pod = memory.pod_items(checkpoint)
     return _sizing(
         subject, layout, limits, context=context, pool=pool, per_gpu=per_gpu, per_pod=pod
     )
@@ -176,7 +182,8 @@ def _context(
 def _weights_misfit(
     subject: Subject, checkpoint: Checkpoint, gpu: GpuClass, *, short: int, usable: int
 ) -> Misfit:
-    weights = checkpoint.bytes
+    parts = weight_parts(subject.architecture, checkpoint, modalities=subject.modalities)
+    weights = memory.total(gpu_weights(parts, subject.architecture, ONE_GPU))
     return Misfit(
         Reason.WEIGHTS_DO_NOT_FIT,
         f"{subject.entry.title} {checkpoint.name.value} needs {format_bytes(usable + short)} on"

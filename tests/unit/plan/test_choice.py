@@ -68,7 +68,7 @@ SUMMARIES = {
     "the longest context at the wanted concurrency": (
         catalog_spec("flint", model={"checkpoint": "BF16"}, serving={"concurrency": 8}),
         [H200],
-        "1x NVIDIA-H200 in one node, BF16, TP1, 196608 ctx",
+        "1x NVIDIA-H200 in one node, BF16, TP1, 195584 ctx",
     ),
     "a tiny model on a laptop": (tiny_spec(), [cpu_node()], "CPU, BF16, 4096 ctx"),
     "a GPU for a model of both kinds": (
@@ -145,7 +145,7 @@ def test_the_nearest_refusal_speaks() -> None:
     refused = Cluster(nodes=(H200, B200)).apply(catalog_spec("inkling")).decide().refused
 
     assert refused is not None
-    assert refused.message.startswith("Inkling NVFP4 needs 555.0 GiB on one GPU")
+    assert refused.message.startswith("Inkling NVFP4 needs 545.6 GiB on one GPU")
     assert "NVIDIA-B200 has 164.7 GiB usable" in refused.message
 
 

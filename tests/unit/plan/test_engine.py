@@ -117,7 +117,15 @@ def test_the_memory_of_a_gpu_adds_up_to_what_vllm_takes_of_it() -> None:
     assert plan.gpu is not None
 
     assert [(item.item, item.basis) for item in plan.gpu.memory_items] == [
-        ("Weights", Basis.EXACT),
+        ("Embedding", Basis.EXACT),
+        ("Output head", Basis.EXACT),
+        ("Attention", Basis.EXACT),
+        ("KV projections", Basis.EXACT),
+        ("Dense MLP", Basis.EXACT),
+        ("Shared experts", Basis.EXACT),
+        ("Routers", Basis.EXACT),
+        ("Routed experts", Basis.EXACT),
+        ("Other weights", Basis.EXACT),
         ("Activations", Basis.ESTIMATED),
         ("Logits", Basis.ESTIMATED),
         ("CUDA graphs", Basis.ESTIMATED),

@@ -130,6 +130,28 @@ CASES = {
         "spec.model.custom: checkpoint BF16 has 6 B and the shapes need at least 2.8 MiB: give"
         " `bytes` in bytes and check the shapes against config.json.",
     ),
+    "towers that are not in the checkpoint": Case(
+        custom(modalities=["Text", "Image"], towers=[{"modality": "Image", "bytes": 8_000_000}]),
+        Reason.INVALID_ARCHITECTURE,
+        "spec.model.custom: checkpoint BF16 has 5.5 MiB and its towers and routed experts 7.6 MiB:"
+        " count them in `bytes`.",
+    ),
+    "a tower for what no request contains": Case(
+        custom(towers=[{"modality": "Audio", "bytes": 1000}]),
+        Reason.INVALID_ARCHITECTURE,
+        "spec.model.custom: towers has one for Audio and modalities has none: add Audio to"
+        " modalities or remove the tower.",
+    ),
+    "a layer that attends in two ways": Case(
+        custom(
+            attention=[
+                {**FULL, "layers": 2, "positions": [0, 1]},
+                {**FULL, "name": "other", "layers": 2, "positions": [1, 2]},
+            ]
+        ),
+        Reason.INVALID_ARCHITECTURE,
+        "spec.model.custom: layer 1 is in `positions` of two groups: name each layer once.",
+    ),
     "a model without text": Case(
         custom(modalities=["Image"]),
         Reason.INVALID_ARCHITECTURE,
@@ -138,8 +160,8 @@ CASES = {
     "weights that no GPU holds": Case(
         catalog_spec("inkling", model={"checkpoint": "BF16"}),
         Reason.WEIGHTS_DO_NOT_FIT,
-        "Inkling BF16 needs 1819.7 GiB on one GPU, 1816.1 GiB of it weights, and NVIDIA-H200 has"
-        " 129.2 GiB usable, short by 1690.5 GiB: use a larger GPU or a smaller checkpoint, this"
+        "Inkling BF16 needs 1768.2 GiB on one GPU, 1764.1 GiB of it weights, and NVIDIA-H200 has"
+        " 129.2 GiB usable, short by 1639.0 GiB: use a larger GPU or a smaller checkpoint, this"
         " version plans one GPU per replica.",
     ),
     "a context that no GPU holds so often": Case(
@@ -149,8 +171,8 @@ CASES = {
             serving={"contextLength": 262_144, "concurrency": 8},
         ),
         Reason.CONTEXT_DOES_NOT_FIT,
-        "A context of 262144 tokens at concurrency 8 needs 66.8 GiB of KV cache and 52.9 GiB are"
-        " left, short by 13.9 GiB: lower contextLength to 196896 or concurrency to 6.",
+        "A context of 262144 tokens at concurrency 8 needs 66.8 GiB of KV cache and 52.8 GiB are"
+        " left, short by 14.0 GiB: lower contextLength to 196384 or concurrency to 6.",
     ),
 }
 
