@@ -8,7 +8,9 @@ from kindling_operator.model.architecture import (
     AttentionKind,
     Capability,
     CapabilityStatus,
+    CheckpointName,
     Device,
+    Modality,
 )
 from kindling_operator.model.fields import Spec
 
@@ -28,6 +30,20 @@ class KernelChoice(Spec, frozen=True, kw_only=True):
     source: str
 
 
+class PackageNeed(Spec, frozen=True, kw_only=True):
+    """An importable extra without which a model does not run; `reason` tells what happens.
+
+    It is needed for one `checkpoint` or for all, and if the requests may contain one of
+    `modalities` or always.
+    """
+
+    package: str
+    checkpoint: CheckpointName | None = None
+    modalities: tuple[Modality, ...] = ()
+    reason: str
+    source: str
+
+
 class ModelOnRuntime(Spec, frozen=True, kw_only=True):
     """What one model class can do on one runtime; the first capability that matches counts.
 
@@ -38,6 +54,7 @@ class ModelOnRuntime(Spec, frozen=True, kw_only=True):
     architecture: str
     capabilities: tuple[Capability, ...] = ()
     kernels: tuple[KernelChoice, ...] = ()
+    needs: tuple[PackageNeed, ...] = ()
 
 
 class RuntimeFacts(Spec, frozen=True, kw_only=True):

@@ -51,6 +51,13 @@ def image_is_unknown(subject: Subject, device: Device) -> bool:
     return bool(own) and not subject.environment.describes(image_of(subject, device), device)
 
 
+def cpu_architectures(subject: Subject) -> tuple[str, ...]:
+    """What the CPU image runs on; empty where only the user knows, whose image it is."""
+    if image_is_unknown(subject, Device.CPU):
+        return ()
+    return runtime_for(subject, Device.CPU).cpu_architectures
+
+
 def status_of(
     subject: Subject,
     checkpoint: CheckpointName,
@@ -74,6 +81,15 @@ def status_of(
         ),
         None,
     )
+
+
+def insisted_on(subject: Subject, known: Capability, gpu: GpuClass) -> bool:
+    """Whether the user pins what a bare-model capability is about: the checkpoint, else the GPU."""
+    if known.checkpoint is not None:
+        return subject.spec.model.checkpoint.pinned is known.checkpoint
+    placement = subject.spec.placement
+    wanted = placement.gpu if placement is not None else None
+    return wanted is not None and gpu.product in wanted.products
 
 
 def supported_families(subject: Subject) -> tuple[str, ...]:

@@ -13,10 +13,11 @@ from kindling_operator.model.names import LABEL_ARCHITECTURE, LABEL_GPU_PRODUCT
 from kindling_operator.model.plan import EnginePlan, GpuPlan, PodPlan, WeightsMount
 from kindling_operator.model.quantities import duration_seconds
 from kindling_operator.model.status import MAX_REJECTED, RejectedOption
+from kindling_operator.plan.capabilities import cpu_architectures
 from kindling_operator.plan.command import engine_argv, engine_env
 from kindling_operator.plan.devices import GPU_TOLERATION
 from kindling_operator.plan.memory import GIB, shared_memory
-from kindling_operator.plan.search import Option, Search, cpu_architectures
+from kindling_operator.plan.search import Option, Search
 from kindling_operator.plan.subject import Subject
 
 WEIGHTS_ROOT = "/mnt/weights"

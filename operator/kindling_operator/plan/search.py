@@ -8,16 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kindling_operator.model.architecture import (
-    Capability,
-    CapabilityStatus,
-    Checkpoint,
-    CheckpointName,
-    Device,
-)
+from kindling_operator.model.architecture import Checkpoint, CheckpointName, Device
 from kindling_operator.model.conditions import Reason
 from kindling_operator.model.objects import NodeView
-from kindling_operator.plan.capabilities import either, status_of, supported_families
+from kindling_operator.plan.candidate import Candidate
+from kindling_operator.plan.capabilities import cpu_architectures
 from kindling_operator.plan.devices import (
     GpuClass,
     gpu_classes,
@@ -25,14 +20,11 @@ from kindling_operator.plan.devices import (
     usable_nodes,
     wanted_class,
 )
+from kindling_operator.plan.rules import judge_option, unverified, unverified_image
 from kindling_operator.plan.sizing import Misfit, Sizing, cpu_sizing, gpu_sizing
 from kindling_operator.plan.subject import Subject
 
 _PRECISION = {CheckpointName.BF16: 16, CheckpointName.NVFP4: 4}
-
-CPU_IMAGE_ARCHITECTURES = ("amd64",)
-"""What the runtime-cpu image is built for."""
-
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -96,21 +88,20 @@ def _on_gpu(
     name: str,
     nodes: tuple[NodeView, ...],
 ) -> Option | Rejected:
-    known = status_of(subject, checkpoint.name, gpu)
-    problem = _unfit(subject, checkpoint, gpu, known)
-    if problem is not None:
-        return Rejected(name, *problem)
+    candidate = Candidate(subject, checkpoint, gpu)
+    refused = judge_option(candidate)
+    if refused is not None:
+        return Rejected(name, refused.reason, refused.message)
     sizing = gpu_sizing(subject, checkpoint, gpu)
     if isinstance(sizing, Misfit):
         return Rejected(name, sizing.reason, sizing.message, sizing.short)
-    unverified = known is not None and known.status is CapabilityStatus.UNVERIFIED
     return Option(
         name,
         checkpoint,
         gpu,
         sizing,
         nodes=tuple(node for node in nodes if gpu.has(node)),
-        warning=known.reason if known is not None and unverified else "",
+        warning=unverified(candidate),
     )
 
 
@@ -130,56 +121,19 @@ def _on_cpu(subject: Subject, nodes: Iterable[NodeView]) -> Iterator[Option]:
             and node.cpu_millis >= sizing.cpu_millis
             and (not built_for or node.architecture in built_for)
         )
-        yield Option(f"{checkpoint.name.value} on CPU", checkpoint, None, sizing, large)
-
-
-def cpu_architectures(subject: Subject) -> tuple[str, ...]:
-    """What the CPU image runs on; empty where only the user knows, whose image it is."""
-    runtime = subject.spec.runtime
-    return () if runtime is not None and runtime.image else CPU_IMAGE_ARCHITECTURES
+        yield Option(
+            f"{checkpoint.name.value} on CPU",
+            checkpoint,
+            None,
+            sizing,
+            large,
+            warning=unverified_image(subject, Device.CPU),
+        )
 
 
 def _checkpoints(subject: Subject) -> tuple[Checkpoint, ...]:
     pinned = subject.spec.model.checkpoint.pinned
     return tuple(c for c in subject.architecture.checkpoints if pinned in (None, c.name))
-
-
-def _unfit(
-    subject: Subject, checkpoint: Checkpoint, gpu: GpuClass, known: Capability | None
-) -> tuple[Reason, str] | None:
-    """A combination that is known to fail, or that nobody has tried and nobody insists on."""
-    if known is None or known.status is CapabilityStatus.SUPPORTED:
-        return None
-    where = f"{subject.entry.title} {checkpoint.name.value} on {gpu.product} ({gpu.capability})"
-    if known.status is CapabilityStatus.BROKEN:
-        return (
-            Reason.BROKEN_COMBINATION,
-            f"{where} is known to fail, {known.reason}: use GPUs of"
-            f" {either(supported_families(subject))}.",
-        )
-    if _pinned(subject, known, gpu):
-        return None
-    pin = (
-        f"spec.model.checkpoint {checkpoint.name.value}"
-        if known.checkpoint is not None
-        else f"spec.placement.gpu.products {gpu.product}"
-    )
-    return (
-        Reason.NO_SUPPORTED_GPU,
-        f"{where} is unverified, {known.reason}: pin {pin} to take it nevertheless.",
-    )
-
-
-def _pinned(subject: Subject, known: Capability, gpu: GpuClass) -> bool:
-    """Whether the user insists on what is unverified: the checkpoint, or else the GPU."""
-    if known.checkpoint is not None:
-        return subject.spec.model.checkpoint.pinned is known.checkpoint
-    placement = subject.spec.placement
-    return (
-        placement is not None
-        and placement.gpu is not None
-        and gpu.product in placement.gpu.products
-    )
 
 
 def _preference(option: Option) -> tuple[bool, int, int, int, str, str]:
@@ -199,6 +153,8 @@ def _preference(option: Option) -> tuple[bool, int, int, int, str, str]:
 _NEARNESS = (
     Reason.CONTEXT_DOES_NOT_FIT,
     Reason.WEIGHTS_DO_NOT_FIT,
+    Reason.INVALID_SPEC,
+    Reason.UNSUPPORTED_PARALLELISM,
     Reason.NO_SUPPORTED_GPU,
     Reason.BROKEN_COMBINATION,
 )
