@@ -35,7 +35,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_plan(commands)
     _add_catalog(commands)
+    _add_explain(commands)
     _add_replan(commands)
+    _add_doctor(commands)
     return parser
 
 
@@ -83,9 +85,39 @@ def _add_replan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     _add_cluster(replan)
 
 
+def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    explain = commands.add_parser(
+        "explain",
+        help="what a model waits for, since when, and what to do",
+        description="Tell the status of a model as a story: what it waits for, the decision, the"
+        " rollout, its pods and the last events. Only reads.",
+        allow_abbrev=False,
+    )
+    explain.set_defaults(run=_explain)
+    explain.add_argument("model", metavar="im/NAME", help="the InferenceModel")
+    _add_cluster(explain)
+
+
+def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    doctor = commands.add_parser(
+        "doctor",
+        help="whether a cluster has what models need, and the fix for what it lacks",
+        description="Check a cluster: GPU labels, drivers, APIs, versions, the operator, your own"
+        " rights. Only reads.",
+        allow_abbrev=False,
+    )
+    doctor.set_defaults(run=_doctor)
+    _add_connection(doctor)
+
+
 def _add_cluster(parser: argparse.ArgumentParser) -> None:
     """The options of a command that talks to a cluster about one namespace."""
     parser.add_argument("-n", "--namespace", help="default: the context's")
+    _add_connection(parser)
+
+
+def _add_connection(parser: argparse.ArgumentParser) -> None:
+    """The options of every command that talks to a cluster."""
     parser.add_argument("--context", help="default: the current one")
     parser.add_argument("--kubeconfig", help="default: KUBECONFIG, then ~/.kube/config")
 
@@ -97,3 +129,15 @@ def _replan(options: argparse.Namespace) -> int:
     from kindling_operator.cli_replan import replan_command
 
     return replan_command(options)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from kindling_operator.cli_explain import explain_command
+
+    return explain_command(options)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from kindling_operator.cli_doctor import doctor_command
+
+    return doctor_command(options)

@@ -53,7 +53,7 @@ async def operator_of(kube: Kube) -> Operator | None:
     found.sort(
         key=lambda body: (text(body, "metadata", "namespace"), text(body, "metadata", "name"))
     )
-    return _operator(found[0]) if found else None
+    return operator_from(found[0]) if found else None
 
 
 async def look(kube: Kube, environment: Environment, namespaces: Iterable[str] = ()) -> Snapshot:
@@ -121,7 +121,8 @@ async def _entries(kube: Kube, watched: Watched, namespace: str) -> list[Entry]:
     return found
 
 
-def _operator(body: Mapping[str, Any]) -> Operator:
+def operator_from(body: Mapping[str, Any]) -> Operator:
+    """What its Deployment tells."""
     containers = items(body, "spec", "template", "spec", "containers")
     engine = next((each for each in containers if text(each, "name") == "operator"), {})
     return Operator(

@@ -28,6 +28,7 @@ class Connection:
     """A cluster to ask, and the namespace where nothing else is said."""
 
     kube: Kube
+    configuration: Configuration
     namespace: str
     context: str
 
@@ -73,6 +74,6 @@ async def _connected(
     namespace: str = (chosen.get("context") or {}).get("namespace") or "default"
     try:
         async with Kube(configuration) as kube:
-            return await work(Connection(kube, namespace, chosen["name"]))
+            return await work(Connection(kube, configuration, namespace, chosen["name"]))
     except KubeError as error:
         raise Failure(str(error), code=REFUSED) from error
