@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kindling_operator.cli_connection import connected
-from kindling_operator.cli_doctor_checks import Finding, Level, findings
+from kindling_operator.cli_doctor_checks import findings
 from kindling_operator.cli_doctor_facts import cluster_of
+from kindling_operator.cli_doctor_finding import Finding, Level
 from kindling_operator.cli_failure import REFUSED
 from kindling_operator.cli_terminal import Terminal, Tone
 

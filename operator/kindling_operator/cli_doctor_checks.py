@@ -5,34 +5,25 @@ Each gives findings with a number and, where something is amiss, with the fix.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from kindling_operator import __version__
-from kindling_operator.catalog import runtimes
 from kindling_operator.cli_doctor_facts import RIGHTS, Cluster
+from kindling_operator.cli_doctor_finding import Finding, fail, ok, shown, unread, warn
+from kindling_operator.cli_doctor_nodes import (
+    drivers_are_new_enough,
+    gpu_labels_are_complete,
+    gpus_can_be_requested,
+)
 from kindling_operator.kube.kinds import MODEL
 from kindling_operator.model import names
-from kindling_operator.model.objects import NodeView
 from kindling_operator.observe.fields import items, mapping, text
-from kindling_operator.observe.watched import NODES
 from kindling_operator.schema.crd import root_schema
 
 OLDEST_MINOR: Final = 31
 """As Chart.yaml's kubeVersion: the oldest that any vendor still supports."""
 
-_GFD: Final = (
-    names.LABEL_GPU_PRODUCT,
-    names.LABEL_GPU_MEMORY,
-    names.LABEL_GPU_MAJOR,
-    names.LABEL_GPU_MINOR,
-)
-_PRESENT: Final = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present")
-"""Labels of nodes that have an NVIDIA device, whether or not anyone can request it."""
-_COUNT: Final = "nvidia.com/gpu.count"
-_DRIVER: Final = "nvidia.com/cuda.driver-version.full"
 _LWS: Final = "leaderworkerset.x-k8s.io"
 _INFERENCE: Final = "inference.networking.k8s.io"
 _GATEWAY: Final = "gateway.networking.k8s.io"
@@ -57,23 +48,6 @@ _ENGINES: Final = {
 """Names of DaemonSets or of their containers, as these projects' own manifests call them."""
 
 
-class Level(StrEnum):
-    """How bad it is."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line: what was looked at, and one sentence."""
-
-    check: str
-    level: Level
-    message: str
-
-
 Check = Callable[[Cluster], Iterator[Finding]]
 
 
@@ -87,90 +61,12 @@ def kubernetes_is_new_enough(cluster: Cluster) -> Iterator[Finding]:
     parts = cluster.version.lstrip("v").split(".")
     minor = int(parts[1]) if len(parts) > 1 and parts[1].isdecimal() else 0
     if minor >= OLDEST_MINOR:
-        yield _ok("Kubernetes", f"{cluster.version}, at least 1.{OLDEST_MINOR} is needed.")
+        yield ok("Kubernetes", f"{cluster.version}, at least 1.{OLDEST_MINOR} is needed.")
     else:
-        yield _fail(
+        yield fail(
             "Kubernetes",
             f"{cluster.version} is older than 1.{OLDEST_MINOR}: upgrade the control plane.",
         )
-
-
-def gpus_can_be_requested(cluster: Cluster) -> Iterator[Finding]:
-    """Nodes that have a device must advertise it: NVIDIA's device plugin does."""
-    check = "GPUs"
-    if cluster.nodes is None:
-        yield _unread(check, "nodes")
-        return
-    found = _views(cluster)
-    silent = [node.name for node in found if not node.gpus and _has_device(node)]
-    if silent:
-        yield _fail(
-            check,
-            f"{_of(silent, found)} have an NVIDIA device and advertise no {names.GPU_RESOURCE}"
-            f" ({_shown(silent)}): install NVIDIA's device plugin, or map the DRA DeviceClass to"
-            f" {names.GPU_RESOURCE}.",
-        )
-    gpus = [node for node in found if node.gpus]
-    fewer = [node.name for node in gpus if node.gpus < _number(node.labels.get(_COUNT, ""))]
-    if fewer:
-        yield _warn(
-            check,
-            f"{_of(fewer, gpus)} advertise fewer GPUs than they have ({_shown(fewer)}): look for"
-            " unhealthy devices in the log of NVIDIA's device plugin.",
-        )
-    if gpus and not silent and not fewer:
-        yield _ok(
-            check, f"{sum(node.gpus for node in gpus)} on {len(gpus)} nodes can be requested."
-        )
-    if not gpus and not silent:
-        yield _warn(
-            check,
-            f"None of {len(found)} nodes has a GPU: only models that run on CPU have a plan.",
-        )
-
-
-def gpu_labels_are_complete(cluster: Cluster) -> Iterator[Finding]:
-    """A plan needs product, memory and capability: GPU feature discovery writes them."""
-    check = "GPU labels"
-    gpus = [node for node in _views(cluster) if node.gpus]
-    if not gpus:
-        return
-    lacking = {node.name: [name for name in _GFD if not node.labels.get(name)] for node in gpus}
-    bad = [name for name, missing in lacking.items() if missing]
-    if bad:
-        missing = sorted({label for labels in lacking.values() for label in labels})
-        yield _fail(
-            check,
-            f"{_of(bad, gpus)} with GPUs lack {', '.join(missing)} ({_shown(bad)}): install"
-            " NVIDIA's GPU feature discovery, without it a plan does not know them.",
-        )
-    else:
-        yield _ok(check, f"{len(gpus)} of {len(gpus)} nodes with GPUs say product and memory.")
-
-
-def drivers_are_new_enough(cluster: Cluster) -> Iterator[Finding]:
-    """The runtime image's CUDA needs a driver of at least its floor."""
-    check, floor = "GPU driver", runtimes.load("cuda").driver
-    gpus = [node for node in _views(cluster) if node.gpus]
-    drivers = {node.name: node.labels.get(_DRIVER, "") for node in gpus}
-    old = [name for name, driver in drivers.items() if driver and _newer(floor, driver)]
-    silent = [name for name, driver in drivers.items() if not driver]
-    if old:
-        lowest = min((drivers[name] for name in old), key=_version)
-        yield _fail(
-            check,
-            f"{_of(old, gpus)} with GPUs have a driver older than {floor}, the oldest is {lowest}"
-            f" ({_shown(old)}): upgrade it, the runtime image does not start on them.",
-        )
-    if silent:
-        yield _warn(
-            check,
-            f"{_of(silent, gpus)} with GPUs do not say their driver ({_shown(silent)}): check that"
-            f" it is {floor} or newer, or upgrade GPU feature discovery.",
-        )
-    if gpus and not old and not silent:
-        lowest = min(drivers.values(), key=_version)
-        yield _ok(check, f"{lowest} is the oldest of {len(gpus)} nodes, {floor} is needed.")
 
 
 def groups_can_be_made(cluster: Cluster) -> Iterator[Finding]:
@@ -178,7 +74,7 @@ def groups_can_be_made(cluster: Cluster) -> Iterator[Finding]:
     check = "LeaderWorkerSet"
     served = cluster.groups.get(_LWS, ())
     if not served:
-        yield _warn(
+        yield warn(
             check,
             "0 versions are served, so no replica can span nodes: install LeaderWorkerSet v0.8 or"
             " later if a model needs more GPUs than one node has.",
@@ -192,18 +88,18 @@ def groups_can_be_made(cluster: Cluster) -> Iterator[Finding]:
     version = next((_image_tag(body) for body in controller), "")
     controllers = f", its controller is {version}" if version else ""
     if "v1" not in served:
-        yield _fail(
+        yield fail(
             check,
             f"{', '.join(served)} is served and v1 is needed: upgrade LeaderWorkerSet to v0.8.",
         )
     elif cluster.deployments is not None and not controller:
-        yield _warn(
+        yield warn(
             check,
             f"{_LWS}/v1 is served and none of {len(cluster.deployments)} Deployments is"
             " lws-controller-manager: check that its controller runs.",
         )
     else:
-        yield _ok(check, f"{_LWS}/v1 is served{controllers}.")
+        yield ok(check, f"{_LWS}/v1 is served{controllers}.")
 
 
 def inference_pools_can_be_used(cluster: Cluster) -> Iterator[Finding]:
@@ -211,21 +107,21 @@ def inference_pools_can_be_used(cluster: Cluster) -> Iterator[Finding]:
     check = "Inference gateway"
     missing = [group for group in (_GATEWAY, _INFERENCE) if group not in cluster.groups]
     if missing:
-        yield _warn(
+        yield warn(
             check,
             f"{len(missing)} of 2 APIs are not served ({', '.join(missing)}): install the Gateway"
             " API and its Inference Extension if spec.endpoint.gateway InferencePool is wanted.",
         )
     else:
-        yield _ok(check, f"{_INFERENCE} {', '.join(cluster.groups[_INFERENCE])} is served.")
+        yield ok(check, f"{_INFERENCE} {', '.join(cluster.groups[_INFERENCE])} is served.")
 
 
 def metrics_are_served(cluster: Cluster) -> Iterator[Finding]:
     """`kubectl top` and autoscalers by CPU or memory need it; Kindling does not."""
     if _METRICS in cluster.groups:
-        yield _ok("Metrics", f"{_METRICS} {', '.join(cluster.groups[_METRICS])} is served.")
+        yield ok("Metrics", f"{_METRICS} {', '.join(cluster.groups[_METRICS])} is served.")
     else:
-        yield _warn(
+        yield warn(
             "Metrics",
             f"0 versions of {_METRICS} are served: install metrics-server for `kubectl top` and"
             " for autoscalers by CPU or memory.",
@@ -236,13 +132,13 @@ def network_policies_are_enforced(cluster: Cluster) -> Iterator[Finding]:
     """No API tells, so this is a guess by what runs on the nodes."""
     check = "NetworkPolicy"
     if cluster.daemons is None:
-        yield _unread(check, "daemonsets")
+        yield unread(check, "daemonsets")
         return
     found = sorted({engine for name, engine in _ENGINES.items() if name in cluster.daemons})
     if found:
-        yield _ok(check, f"{len(found)} engine found by name: {', '.join(found)}.")
+        yield ok(check, f"{len(found)} engine found by name: {', '.join(found)}.")
     else:
-        yield _warn(
+        yield warn(
             check,
             f"0 of {len(_ENGINES)} known engines run as a DaemonSet: check that the cluster's"
             " network enforces NetworkPolicies, else those that Kindling makes fence nothing.",
@@ -253,58 +149,58 @@ def namespaces_have_a_level(cluster: Cluster) -> Iterator[Finding]:
     """Kindling's pods meet the strictest Pod Security level, so it costs nothing."""
     check = "Pod Security"
     if cluster.levels is None:
-        yield _unread(check, "namespaces")
+        yield unread(check, "namespaces")
         return
     ours = {*cluster.served_in, *(operator.namespace for operator in cluster.operators)}
     found = sorted(name for name in ours if name in cluster.levels)
     loose = [name for name in found if cluster.levels[name] != "restricted"]
     if loose:
-        yield _warn(
+        yield warn(
             check,
             f"{len(loose)} of {len(found)} namespaces with models or the operator do not enforce"
-            f" the level restricted ({_shown(loose)}): label them"
+            f" the level restricted ({shown(loose)}): label them"
             " pod-security.kubernetes.io/enforce=restricted, Kindling's pods comply.",
         )
     elif found:
-        yield _ok(check, f"{len(found)} of {len(found)} namespaces enforce the level restricted.")
+        yield ok(check, f"{len(found)} of {len(found)} namespaces enforce the level restricted.")
 
 
 def the_crd_is_this_versions(cluster: Cluster) -> Iterator[Finding]:
     """Fields that the CRD lacks are dropped by the API server without a word."""
     check = "CRD"
     if cluster.schema is None:
-        yield _unread(check, "customresourcedefinitions")
+        yield unread(check, "customresourcedefinitions")
         return
     if not cluster.schema:
-        yield _warn(check, f"{MODEL.plural}.{MODEL.group} is not installed: install the chart.")
+        yield warn(check, f"{MODEL.plural}.{MODEL.group} is not installed: install the chart.")
         return
     there, wanted = set(_fields(cluster.schema)), set(_fields(root_schema()))
     lacking, further = sorted(wanted - there), sorted(there - wanted)
     if lacking:
-        yield _fail(
+        yield fail(
             check,
             f"{len(lacking)} of {len(wanted)} fields of this version are missing"
-            f" ({_shown(lacking)}): upgrade the CRD with the chart, or use the command line of the"
+            f" ({shown(lacking)}): upgrade the CRD with the chart, or use the command line of the"
             " operator's version.",
         )
     elif further:
-        yield _warn(
+        yield warn(
             check,
-            f"{len(further)} fields are unknown to this version ({_shown(further)}): use the"
+            f"{len(further)} fields are unknown to this version ({shown(further)}): use the"
             " command line of the operator's version.",
         )
     else:
-        yield _ok(check, f"{len(wanted)} of {len(wanted)} fields are those of {__version__}.")
+        yield ok(check, f"{len(wanted)} of {len(wanted)} fields are those of {__version__}.")
 
 
 def the_operator_works(cluster: Cluster) -> Iterator[Finding]:
     """It runs, and it is of this version."""
     check = "Operator"
     if cluster.deployments is None:
-        yield _unread(check, "deployments")
+        yield unread(check, "deployments")
         return
     if not cluster.operators:
-        level = _fail if cluster.schema else _warn
+        level = fail if cluster.schema else warn
         yield level(
             check,
             f"0 of {len(cluster.deployments)} Deployments are Kindling's operator: install it with"
@@ -313,19 +209,19 @@ def the_operator_works(cluster: Cluster) -> Iterator[Finding]:
     for each in cluster.operators:
         where = f"{each.namespace}/{each.name}"
         if not each.available:
-            yield _fail(
+            yield fail(
                 check,
                 f"{where} has 0 available pods: see `kubectl describe pods -n {each.namespace} -l"
                 f" {names.LABEL_COMPONENT}=operator`.",
             )
         elif each.version != __version__:
-            yield _warn(
+            yield warn(
                 check,
                 f"{where} is {each.version or 'of no version'} and this command line {__version__}:"
                 " use that of the same version, their plans may differ.",
             )
         else:
-            yield _ok(check, f"{where} {each.version}, available pods: {each.available}.")
+            yield ok(check, f"{where} {each.version}, available pods: {each.available}.")
 
 
 def you_may_do_it(cluster: Cluster) -> Iterator[Finding]:
@@ -333,14 +229,14 @@ def you_may_do_it(cluster: Cluster) -> Iterator[Finding]:
     for command, rights in RIGHTS.items():
         refused = cluster.refused.get(command, ())
         if refused:
-            shown = ", ".join(f"{verb} {resource}" for verb, _, resource in refused)
-            yield _warn(
+            missing = ", ".join(f"{verb} {resource}" for verb, _, resource in refused)
+            yield warn(
                 f"{command}: rights",
-                f"{len(refused)} of {len(rights)} are missing in the whole cluster ({shown}): ask"
+                f"{len(refused)} of {len(rights)} are missing in the whole cluster ({missing}): ask"
                 f" for a ClusterRole with them if you want to `kindling {command}` here.",
             )
         else:
-            yield _ok(f"{command}: rights", f"{len(rights)} of {len(rights)} are yours.")
+            yield ok(f"{command}: rights", f"{len(rights)} of {len(rights)} are yours.")
 
 
 CHECKS: Final[tuple[Check, ...]] = (
@@ -359,14 +255,6 @@ CHECKS: Final[tuple[Check, ...]] = (
 )
 
 
-def _views(cluster: Cluster) -> tuple[NodeView, ...]:
-    return tuple(NODES.view(body) for body in cluster.nodes or ())
-
-
-def _has_device(node: NodeView) -> bool:
-    return any(node.labels.get(label) == "true" for label in _PRESENT)
-
-
 def _fields(schema: Mapping[str, Any], path: str = "") -> Iterator[str]:
     """Paths of all fields of a schema below spec; items of lists count as their own kind."""
     for name, below in mapping(schema, "properties").items():
@@ -383,46 +271,3 @@ def _image_tag(deployment: Mapping[str, Any]) -> str:
     containers = list(items(deployment, "spec", "template", "spec", "containers"))
     image = text(containers[0], "image") if containers else ""
     return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
-
-
-def _newer(one: str, other: str) -> bool:
-    """Whether version `one` is newer, as far as both are numbers."""
-    first, second = _version(one), _version(other)
-    return first > second[: len(first)]
-
-
-def _version(word: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in word.split(".") if part.isdecimal())
-
-
-def _number(word: str) -> int:
-    return int(word) if word.isdecimal() else 0
-
-
-def _of(some: Sequence[object], all_of: Sequence[object]) -> str:
-    return f"{len(some)} of {len(all_of)} nodes"
-
-
-def _shown(names_of: Sequence[str]) -> str:
-    head = ", ".join(names_of[:4])
-    return head if len(names_of) <= 4 else f"{head} and {len(names_of) - 4} more"
-
-
-def _ok(check: str, message: str) -> Finding:
-    return Finding(check, Level.OK, message)
-
-
-def _warn(check: str, message: str) -> Finding:
-    return Finding(check, Level.WARN, message)
-
-
-def _fail(check: str, message: str) -> Finding:
-    return Finding(check, Level.FAIL, message)
-
-
-def _unread(check: str, plural: str) -> Finding:
-    return _warn(
-        check,
-        f"Not looked at, because you may not list {plural}: ask for a ClusterRole with the verb"
-        f" list on {plural}.",
-    )

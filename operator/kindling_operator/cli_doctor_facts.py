@@ -179,4 +179,3 @@ def _daemons(bodies: tuple[Body, ...] | None) -> tuple[str, ...] | None:
 def _selected(labels: Mapping[str, Any]) -> bool:
     wanted = dict(part.split("=") for part in OPERATOR.split(","))
     return all(labels.get(name) == value for name, value in wanted.items())
-

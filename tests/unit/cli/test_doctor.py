@@ -9,8 +9,9 @@ from tests.support.onenode import ROOT
 
 from kindling_operator import __version__
 from kindling_operator.cli_doctor import report
-from kindling_operator.cli_doctor_checks import Finding, Level, findings
+from kindling_operator.cli_doctor_checks import findings
 from kindling_operator.cli_doctor_facts import RIGHTS, Cluster
+from kindling_operator.cli_doctor_finding import Finding, Level
 from kindling_operator.cli_terminal import Terminal
 from kindling_operator.schema.crd import root_schema
 

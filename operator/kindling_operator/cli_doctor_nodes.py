@@ -1,0 +1,126 @@
+"""The checks of `kindling doctor` that look at nodes: GPUs, their labels, their drivers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from kindling_operator.catalog import runtimes
+from kindling_operator.cli_doctor_facts import Cluster
+from kindling_operator.cli_doctor_finding import Finding, fail, ok, shown, unread, warn
+from kindling_operator.model import names
+from kindling_operator.model.objects import NodeView
+from kindling_operator.observe.watched import NODES
+
+_GFD: Final = (
+    names.LABEL_GPU_PRODUCT,
+    names.LABEL_GPU_MEMORY,
+    names.LABEL_GPU_MAJOR,
+    names.LABEL_GPU_MINOR,
+)
+_PRESENT: Final = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present")
+"""Labels of nodes that have an NVIDIA device, whether or not anyone can request it."""
+_COUNT: Final = "nvidia.com/gpu.count"
+_DRIVER: Final = "nvidia.com/cuda.driver-version.full"
+
+
+def gpus_can_be_requested(cluster: Cluster) -> Iterator[Finding]:
+    """Nodes that have a device must advertise it: NVIDIA's device plugin does."""
+    check = "GPUs"
+    if cluster.nodes is None:
+        yield unread(check, "nodes")
+        return
+    found = _views(cluster)
+    silent = [node.name for node in found if not node.gpus and _has_device(node)]
+    if silent:
+        yield fail(
+            check,
+            f"{_of(silent, found)} have an NVIDIA device and advertise no {names.GPU_RESOURCE}"
+            f" ({shown(silent)}): install NVIDIA's device plugin, or map the DRA DeviceClass to"
+            f" {names.GPU_RESOURCE}.",
+        )
+    gpus = [node for node in found if node.gpus]
+    fewer = [node.name for node in gpus if node.gpus < _number(node.labels.get(_COUNT, ""))]
+    if fewer:
+        yield warn(
+            check,
+            f"{_of(fewer, gpus)} advertise fewer GPUs than they have ({shown(fewer)}): look for"
+            " unhealthy devices in the log of NVIDIA's device plugin.",
+        )
+    if gpus and not silent and not fewer:
+        yield ok(check, f"{sum(node.gpus for node in gpus)} on {len(gpus)} nodes can be requested.")
+    if not gpus and not silent:
+        yield warn(
+            check,
+            f"None of {len(found)} nodes has a GPU: only models that run on CPU have a plan.",
+        )
+
+
+def gpu_labels_are_complete(cluster: Cluster) -> Iterator[Finding]:
+    """A plan needs product, memory and capability: GPU feature discovery writes them."""
+    check = "GPU labels"
+    gpus = [node for node in _views(cluster) if node.gpus]
+    if not gpus:
+        return
+    lacking = {node.name: [name for name in _GFD if not node.labels.get(name)] for node in gpus}
+    bad = [name for name, missing in lacking.items() if missing]
+    if bad:
+        missing = sorted({label for labels in lacking.values() for label in labels})
+        yield fail(
+            check,
+            f"{_of(bad, gpus)} with GPUs lack {', '.join(missing)} ({shown(bad)}): install"
+            " NVIDIA's GPU feature discovery, without it a plan does not know them.",
+        )
+    else:
+        yield ok(check, f"{len(gpus)} of {len(gpus)} nodes with GPUs say product and memory.")
+
+
+def drivers_are_new_enough(cluster: Cluster) -> Iterator[Finding]:
+    """The runtime image's CUDA needs a driver of at least its floor."""
+    check, floor = "GPU driver", runtimes.load("cuda").driver
+    gpus = [node for node in _views(cluster) if node.gpus]
+    drivers = {node.name: node.labels.get(_DRIVER, "") for node in gpus}
+    old = [name for name, driver in drivers.items() if driver and _newer(floor, driver)]
+    silent = [name for name, driver in drivers.items() if not driver]
+    if old:
+        lowest = min((drivers[name] for name in old), key=_version)
+        yield fail(
+            check,
+            f"{_of(old, gpus)} with GPUs have a driver older than {floor}, the oldest is {lowest}"
+            f" ({shown(old)}): upgrade it, the runtime image does not start on them.",
+        )
+    if silent:
+        yield warn(
+            check,
+            f"{_of(silent, gpus)} with GPUs do not say their driver ({shown(silent)}): check that"
+            f" it is {floor} or newer, or upgrade GPU feature discovery.",
+        )
+    if gpus and not old and not silent:
+        lowest = min(drivers.values(), key=_version)
+        yield ok(check, f"{lowest} is the oldest of {len(gpus)} nodes, {floor} is needed.")
+
+
+def _views(cluster: Cluster) -> tuple[NodeView, ...]:
+    return tuple(NODES.view(body) for body in cluster.nodes or ())
+
+
+def _has_device(node: NodeView) -> bool:
+    return any(node.labels.get(label) == "true" for label in _PRESENT)
+
+
+def _newer(one: str, other: str) -> bool:
+    """Whether version `one` is newer, as far as both are numbers."""
+    first, second = _version(one), _version(other)
+    return first > second[: len(first)]
+
+
+def _version(word: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in word.split(".") if part.isdecimal())
+
+
+def _number(word: str) -> int:
+    return int(word) if word.isdecimal() else 0
+
+
+def _of(some: Sequence[object], all_of: Sequence[object]) -> str:
+    return f"{len(some)} of {len(all_of)} nodes"
