@@ -1,11 +1,12 @@
 """Everything that kopf calls. No logic: views go into indexes, events into the process."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final
 
 import kopf
 
 from kindling_operator.kube.kinds import LEASE
+from kindling_operator.model.names import Kind
 from kindling_operator.observe.cache import Index
 from kindling_operator.observe.watched import WATCHED, Entry, Watched
 from kindling_operator.reconcile.process import Process
@@ -16,13 +17,19 @@ IndexFunction = Callable[..., Awaitable[Mapping[str, Entry]]]
 PROBE_ID: Final = "problem"
 
 
-def register(process: Process, *, login: Callable[..., Any]) -> kopf.OperatorRegistry:
-    """A registry of its own, so that nothing global decides what runs."""
+def register(
+    process: Process, *, login: Callable[..., Any], absent: Collection[Kind] = ()
+) -> kopf.OperatorRegistry:
+    """A registry of its own, so that nothing global decides what runs.
+
+    Kinds that are `absent` from the cluster are not watched: kopf would wait for their objects.
+    """
     registry = kopf.OperatorRegistry()
-    for watched in WATCHED:
+    present = tuple(watched for watched in WATCHED if watched.kind not in absent)
+    for watched in present:
         _watch(registry, watched, process)
     _watch_lease(registry, process)
-    _manage(registry, process, login)
+    _manage(registry, process, login, present)
     return registry
 
 
@@ -44,14 +51,19 @@ def _watch_lease(registry: kopf.OperatorRegistry, process: Process) -> None:
         process.lease_event(body)
 
 
-def _manage(registry: kopf.OperatorRegistry, process: Process, login: Callable[..., Any]) -> None:
+def _manage(
+    registry: kopf.OperatorRegistry,
+    process: Process,
+    login: Callable[..., Any],
+    present: Collection[Watched],
+) -> None:
     @kopf.on.login(id="login", registry=registry)
     async def log_in(**kwargs: Any) -> Any:
         return login(**kwargs)
 
     @kopf.on.startup(id="attach", registry=registry)
     async def attach(**kwargs: Any) -> None:
-        indices: dict[str, Index] = {watched.id: kwargs[watched.id] for watched in WATCHED}
+        indices: dict[str, Index] = {watched.id: kwargs[watched.id] for watched in present}
         process.attach(indices)
 
     @kopf.on.probe(id=PROBE_ID, registry=registry)

@@ -5,11 +5,9 @@ from typing import Final
 
 from tests.support import audit, kubelet
 from tests.support.apiserver import ControlPlane
-from tests.support.kube import AWAY, Kube
+from tests.support.kube import AWAY, COMMON_KINDS, Kube
 from tests.support.manifests import tiny
 from tests.support.waiting import until
-
-from kindling_operator.model.names import CHILD_KINDS
 
 NAME: Final = "tiny"
 URI: Final = "file:///models/tiny"
@@ -28,7 +26,7 @@ def made(kube: Kube, namespace: str, *, seconds: float = SECONDS) -> list[str]:
     def all_there() -> list[str] | None:
         found = kube.children(NAME, namespace)
         kinds = {child.split()[0] for child in found}
-        return found if {kind.kind for kind in CHILD_KINDS} <= kinds else None
+        return found if {kind.kind for kind in COMMON_KINDS} <= kinds else None
 
     return until(
         f"all children of {namespace}/{NAME}",

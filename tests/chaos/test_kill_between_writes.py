@@ -6,16 +6,15 @@ from tests.chaos.stories import NAME, SECONDS, apply, made, serve, settle
 from tests.support import audit, kubelet
 from tests.support.apiserver import ControlPlane
 from tests.support.faulty_operator import KILL_AT
-from tests.support.kube import MODEL, Kube, Object, conditions, owner_uid
+from tests.support.kube import COMMON_KINDS, MODEL, Kube, Object, conditions, owner_uid
 from tests.support.operator_process import FAULTY_ENTRY, OperatorProcess
 from tests.support.waiting import until
 
 from kindling_operator.model import names
-from kindling_operator.model.names import CHILD_KINDS
 
 pytestmark = pytest.mark.cluster
 
-CREATION_WRITES = len(CHILD_KINDS) + 2
+CREATION_WRITES = len(COMMON_KINDS) + 2
 """Each child once, then status and the first event."""
 ROLLOUT_WRITES = 6
 """A change makes a ControllerRevision, a ConfigMap and a Deployment, then status and event, and
@@ -32,7 +31,7 @@ def whole(kube: Kube, namespace: str) -> None:
     serve(kube, namespace)
     found = kube.have(MODEL, NAME, namespace)
     revision = found["status"]["plan"]["revision"]
-    for kind in CHILD_KINDS:
+    for kind in COMMON_KINDS:
         (child,) = kube.find(kind, namespace, selector=f"{names.LABEL_MODEL}={NAME}")
         assert child["metadata"]["name"] in {NAME, revision}
         assert owner_uid(child) == found["metadata"]["uid"]

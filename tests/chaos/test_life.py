@@ -7,12 +7,12 @@ from tests.chaos.conftest import FIRST, SECOND, StartOperator
 from tests.chaos.stories import NAME, QUIET_SECONDS, SECONDS, apply, made, ready, settle
 from tests.support import audit, kubelet
 from tests.support.apiserver import ControlPlane
-from tests.support.kube import MODEL, Kube, Object, conditions, owner_uid
+from tests.support.kube import COMMON_KINDS, MODEL, Kube, Object, conditions, owner_uid
 from tests.support.operator_process import OperatorProcess
 from tests.support.waiting import until
 
 from kindling_operator.model import names
-from kindling_operator.model.names import CHILD_KINDS, DEPLOYMENT, SERVICE, Kind
+from kindling_operator.model.names import DEPLOYMENT, SERVICE, Kind
 
 pytestmark = pytest.mark.cluster
 
@@ -24,7 +24,7 @@ def test_a_model_becomes_its_children_and_its_status_tells_the_story(
     made(kube, namespace)
     uid = kube.have(MODEL, NAME, namespace)["metadata"]["uid"]
     selector = f"{names.LABEL_MODEL}={NAME}"
-    for kind in CHILD_KINDS:
+    for kind in COMMON_KINDS:
         (found,) = kube.find(kind, namespace, selector=selector)
         assert owner_uid(found) == uid
 
@@ -138,7 +138,7 @@ def test_a_hand_that_changes_a_child_is_undone(
     until(f"{kind.kind} {name} to be as before", wanted, seconds=SECONDS, every=0.1)
 
 
-@pytest.mark.parametrize("kind", CHILD_KINDS, ids=lambda kind: str(kind.kind))
+@pytest.mark.parametrize("kind", COMMON_KINDS, ids=lambda kind: str(kind.kind))
 def test_a_child_that_somebody_deletes_comes_back(
     operator: OperatorProcess, plane: ControlPlane, kube: Kube, namespace: str, kind: Kind
 ) -> None:

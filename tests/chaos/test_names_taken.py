@@ -5,18 +5,18 @@ from typing import Final
 import pytest
 from tests.chaos.stories import NAME, SECONDS, URI, apply, made, ready
 from tests.support import kubelet
-from tests.support.kube import MODEL, Kube, Object, conditions
+from tests.support.kube import COMMON_KINDS, MODEL, Kube, Object, conditions
 from tests.support.manifests import tiny
 from tests.support.operator_process import OperatorProcess
 from tests.support.waiting import until
 
 from kindling_operator.model import names
 from kindling_operator.model.names import (
-    CHILD_KINDS,
     CONFIG_MAP,
     CONTROLLER_REVISION,
     DEPLOYMENT,
     FIELD_MANAGER,
+    NETWORK_POLICY,
     SERVICE,
     SERVICE_ACCOUNT,
     Kind,
@@ -35,6 +35,7 @@ BODIES: Final[dict[Kind, Object]] = {
     SERVICE_ACCOUNT: {},
     CONTROLLER_REVISION: {"revision": 1, "data": {"foreign": True}},
     CONFIG_MAP: {"data": {"foreign": "true"}},
+    NETWORK_POLICY: {"spec": {"podSelector": {"matchLabels": {"app": "foreign"}}}},
     SERVICE: {"spec": {"selector": {"app": "foreign"}, "ports": [{"port": 80}]}},
     DEPLOYMENT: {
         "spec": {
@@ -61,13 +62,13 @@ def wanted_name(kind: Kind, namespace: str) -> str:
     """The name that the model will want for its child of this kind."""
     model = parse(tiny(NAME, namespace, uri=URI))
     assert isinstance(model, ParsedModel)
-    if kind in {SERVICE_ACCOUNT, SERVICE}:
+    if kind in {SERVICE_ACCOUNT, NETWORK_POLICY, SERVICE}:
         return NAME
     return revision_object_name(NAME, wanted_hash(model))
 
 
 @pytest.mark.parametrize("labels", [{}, OUR_LABELS], ids=["unlabelled", "with our labels"])
-@pytest.mark.parametrize("kind", CHILD_KINDS, ids=lambda kind: str(kind.kind))
+@pytest.mark.parametrize("kind", COMMON_KINDS, ids=lambda kind: str(kind.kind))
 def test_a_taken_name_is_refused_and_progress_follows_when_it_is_free(
     operator: OperatorProcess,
     kube: Kube,

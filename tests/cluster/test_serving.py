@@ -7,7 +7,7 @@ from tests.support import manifests
 from tests.support.demo.inside import chat_inside
 from tests.support.fixtures import Engine
 from tests.support.install import Images
-from tests.support.kube import MODEL, POD, SCALER, SLICE, Kube, conditions, owner_uid
+from tests.support.kube import COMMON_KINDS, MODEL, POD, SCALER, SLICE, Kube, conditions, owner_uid
 from tests.support.openai_access import client
 from tests.support.phases import Phase
 
@@ -152,7 +152,7 @@ def test_a_restricted_pod_reaches_it_by_name(
 def test_every_child_is_owned_and_labelled(shared_engine: Engine, kube: Kube) -> None:
     model = kube.have(MODEL, shared_engine.name, shared_engine.namespace)
     selector = f"{names.LABEL_MODEL}={shared_engine.name}"
-    for kind in names.CHILD_KINDS:
+    for kind in COMMON_KINDS:
         children = kube.find(kind, shared_engine.namespace, selector=selector)
         assert children, f"no {kind.kind} carries {selector}"
         for child in children:

@@ -23,6 +23,7 @@ from kindling_operator.model.names import Kind
 __all__ = [
     "AWAY",
     "CLAIM",
+    "COMMON_KINDS",
     "EVENT",
     "MODEL",
     "NAMESPACE",
@@ -58,6 +59,10 @@ class KubectlError(AssertionError):
     def __init__(self, command: tuple[str, ...], err: str) -> None:
         super().__init__(f"kubectl {' '.join(command)}: {err.strip()}")
         self.err = err
+
+
+COMMON_KINDS: Final = tuple(k for k in names.CHILD_KINDS if k not in names.OPTIONAL_KINDS)
+"""What a model has on every cluster; replicas of several pods need an API of somebody else's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +186,7 @@ class Kube:
         selector = f"{names.LABEL_MODEL}={name}"
         return [
             f"{kind.kind} {each['metadata']['name']}"
-            for kind in (*names.CHILD_KINDS, POD)
+            for kind in (*COMMON_KINDS, POD)
             for each in self.find(kind, namespace, selector=selector)
         ]
 

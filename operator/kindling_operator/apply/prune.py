@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from kindling_operator.model.names import DEPLOYMENT, PRUNED_KINDS, Key, Kind
+from kindling_operator.model.names import PRUNED_KINDS, WORKLOAD_KINDS, Key, Kind
 from kindling_operator.model.objects import ObjectRef
 from kindling_operator.model.snapshot import Snapshot
 
@@ -12,9 +12,10 @@ def left_over(
 ) -> tuple[ObjectRef, ...]:
     """Children of this very InferenceModel that are not wanted, in reverse order of apply.
 
-    A Service is none of them (PRUNED_KINDS). Nothing goes while the watches have not delivered
-    everything, nor when the model is being deleted: its children go by their owner references.
-    Where nothing at all is wanted, leftovers of an unfinished creation go, but never a Deployment:
+    A Service or NetworkPolicy is none of them (PRUNED_KINDS). Nothing goes while the watches have
+    not delivered everything, nor when the model is being deleted: its children go by their owner
+    references.
+    Where nothing at all is wanted, leftovers of an unfinished creation go, but never a workload:
     a decision that wants nothing knows of nothing that runs, so something is wrong, and a running
     model is worth more than tidiness.
     """
@@ -33,6 +34,6 @@ def left_over(
         and not child.terminating
         and (child.ref.kind, child.ref.name) not in keep
     ]
-    if not keep and any(ref.kind == DEPLOYMENT for ref in leave):
+    if not keep and any(ref.kind in WORKLOAD_KINDS for ref in leave):
         return ()
     return tuple(sorted(leave, key=lambda ref: (-order[ref.kind], ref.name)))

@@ -13,7 +13,7 @@ from kubernetes.aio.dynamic import DynamicClient
 from kubernetes.aio.dynamic.resource import Resource
 
 from kindling_operator import __version__
-from kindling_operator.kube.errors import FencedError, KubeError, translate
+from kindling_operator.kube.errors import FencedError, KubeError, NotFoundError, translate
 from kindling_operator.kube.fence import Fence
 from kindling_operator.kube.kinds import CLUSTER_SCOPED
 from kindling_operator.model.names import Kind
@@ -121,6 +121,15 @@ class Kube:
             if not following or limit is not None:
                 return
             query["_continue"] = following
+
+    async def serves(self, kind: Kind, namespace: str = "") -> bool:
+        """Whether the API server knows the kind: a CRD may be installed, and removed, any time."""
+        try:
+            async for _ in self.list(kind, namespace=namespace, limit=1):
+                break
+        except NotFoundError:
+            return False
+        return True
 
     async def _page(self, kind: Kind, query: dict[str, Any]) -> Body:
         resource = self._resource(kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,7 +23,10 @@ MANAGED_BY = "kindling"
 LABEL_MODEL = f"{GROUP}/model"
 LABEL_REVISION = f"{GROUP}/revision"
 LABEL_ROLE = f"{GROUP}/role"
-ROLE_LEADER = "leader"
+ROLE_LEADER = "leader"  # answers requests: the Service selects it
+ROLE_WORKER = "worker"  # lends its GPUs to a leader
+# "true" on a pod that answers requests beside the leader of its group: no replica of its own.
+LABEL_FOLLOWER = f"{GROUP}/follower"
 
 # The time of the user's word; `kindling replan` writes it, the revision's name depends on it.
 ANNOTATION_REPLAN = f"{GROUP}/replan"
@@ -32,6 +36,8 @@ ANNOTATION_APPLIED = f"{GROUP}/applied"
 ANNOTATION_SERVED = f"{GROUP}/served"
 # On a ControllerRevision: "true" once it was taken back, so that it is not tried again.
 ANNOTATION_FAILED = f"{GROUP}/failed"
+# On a ControllerRevision: when a group of it gave its GPUs back because the rest found no node.
+ANNOTATION_RELEASED = f"{GROUP}/released"
 
 GPU_RESOURCE = "nvidia.com/gpu"
 # Labels of nodes: the first by the kubelet, the others by NVIDIA's GPU feature discovery.
@@ -40,10 +46,20 @@ LABEL_GPU_PRODUCT = "nvidia.com/gpu.product"
 LABEL_GPU_MEMORY = "nvidia.com/gpu.memory"  # MiB of one GPU
 LABEL_GPU_MAJOR = "nvidia.com/gpu.compute.major"
 LABEL_GPU_MINOR = "nvidia.com/gpu.compute.minor"
+LABEL_GPU_CLIQUE = "nvidia.com/gpu.clique"  # NVLink domain that spans nodes
 
 # 63 (a DNS label) less "-" and the revision's 10 hex digits, less 2 to spare.
 MAX_NAME_LENGTH = 50
 REVISION_DIGITS = 10
+
+# LeaderWorkerSet names StatefulSets after itself ("-0" added for the workers'), and theirs stands
+# with "-" and ten digits in a label of 63 (controller-revision-hash).
+MAX_GROUP_NAME_LENGTH = 50
+_DIGEST_DIGITS = 6
+
+# Labels that LeaderWorkerSet gives to pods: of which group, and which of it (0 leads).
+LABEL_GROUP = "leaderworkerset.sigs.k8s.io/name"
+LABEL_RANK = "leaderworkerset.sigs.k8s.io/worker-index"
 
 # Which Service an EndpointSlice belongs to (discovery.k8s.io/v1).
 LABEL_SERVICE_NAME = "kubernetes.io/service-name"
@@ -81,25 +97,54 @@ class Kind:
 SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 CONTROLLER_REVISION = Kind("apps/v1", "ControllerRevision", "controllerrevisions")
+NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
 SERVICE = Kind("v1", "Service", "services")
 DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
+LEADER_WORKER_SET = Kind("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkersets")
 
 # Every kind that render may produce, in the order of apply.
 CHILD_KINDS: tuple[Kind, ...] = (
     SERVICE_ACCOUNT,
     CONTROLLER_REVISION,
     CONFIG_MAP,
+    NETWORK_POLICY,
     SERVICE,
     DEPLOYMENT,
+    LEADER_WORKER_SET,
 )
 
-# What prune looks at. A Service goes with its owner only: no decision can take an endpoint away.
-PRUNED_KINDS: tuple[Kind, ...] = tuple(kind for kind in CHILD_KINDS if kind != SERVICE)
+# What runs replicas: a Deployment all of a revision's, a LeaderWorkerSet one of several pods.
+WORKLOAD_KINDS: tuple[Kind, ...] = (DEPLOYMENT, LEADER_WORKER_SET)
+
+# Kinds that a cluster may lack: they are of somebody else's CRD.
+OPTIONAL_KINDS = frozenset({LEADER_WORKER_SET})
+
+# What prune looks at. The others go with their owner only: no decision can take an endpoint away,
+# or the fence around pods that run.
+PRUNED_KINDS: tuple[Kind, ...] = tuple(
+    kind for kind in CHILD_KINDS if kind not in {SERVICE, NETWORK_POLICY}
+)
 
 
 def revision_object_name(model: str, revision: str) -> str:
     """Name shared by a revision's ControllerRevision, ConfigMap and Deployment."""
     return f"{model}-{revision}"
+
+
+def group_object_name(model: str, revision: str, number: int) -> str:
+    """Name of one replica's LeaderWorkerSet. Of a long model name a digest stands for the end."""
+    end = f"-{revision}-{number}"
+    room = MAX_GROUP_NAME_LENGTH - len(end)
+    if len(model) > room:
+        digest = hashlib.sha256(model.encode()).hexdigest()[:_DIGEST_DIGITS]
+        model = f"{model[: room - _DIGEST_DIGITS - 1].rstrip('-')}-{digest}"
+    return f"{model}{end}"
+
+
+def group_number(name: str) -> int:
+    """Which replica of its revision a LeaderWorkerSet of that name is."""
+    end = name.rpartition("-")[2]
+    return int(end) if end.isdecimal() else 0
 
 
 def endpoint_url(key: Key, port: int) -> str:

@@ -203,10 +203,11 @@ class Revision:
     """One frozen plan with what it was rendered to.
 
     `data` is a ControllerRevision's data, kept verbatim: `inputs`, `replan`, `plan`, `template`
-    (pod template) and `launch` (launch plan, JSON text). It is None only for a revision that is
-    not stored yet: render makes it, and from then on it is re-applied as it is.
-    `served` is True once a replica of
-    it stood behind the endpoint, `failed` once it was taken back instead.
+    (pod template), `worker` (that of the other pods of a group) and `launch` (launch plan, JSON
+    text). It is None only for a revision that is not stored yet: render makes it, and from then on
+    it is re-applied as it is.
+    `served` is True once a replica of it stood behind the endpoint, `failed` once it was taken back
+    instead. `released` is when a group of it last gave its GPUs back, as the rest found no node.
     """
 
     hash: str
@@ -216,15 +217,21 @@ class Revision:
     served: bool = False
     failed: bool = False
     created: datetime | None = None
+    released: datetime | None = None
     data: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RevisionTarget:
-    """How many replicas a revision should have now; 0 keeps its Deployment, empty."""
+    """How many replicas a revision should have now; 0 keeps its Deployment, empty.
+
+    `groups` are the numbers of the replicas that are groups of pods: each a LeaderWorkerSet of its
+    own, of that number. It is empty where a replica is one pod.
+    """
 
     revision: Revision
     replicas: int
+    groups: tuple[int, ...] = ()
 
 
 class RolloutState(StrEnum):

@@ -60,6 +60,10 @@ class Cache:
         """Use these indexes, by the ids in WATCHED."""
         self._indices = indices
 
+    def watches(self, watched: Watched) -> bool:
+        """Whether there is an index of that kind: the cluster may lack an optional one."""
+        return watched.id in self._indices
+
     def touch(self, watched: Watched) -> None:
         """An event of this kind has been indexed."""
         self.synced = True
@@ -98,6 +102,7 @@ class Cache:
             children=self._children,
             endpoints=self._endpoints,
             priorities=self._priorities,
+            absent=frozenset(w.kind for w in WATCHED if w.optional and not self.watches(w)),
         )
 
     def world(self) -> World:

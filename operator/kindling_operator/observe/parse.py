@@ -35,7 +35,7 @@ from kindling_operator.observe.fields import (
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _KEPT_METADATA: Final = ("name", "namespace", "labels", "annotations", "ownerReferences")
-_DEPLOYMENT_COUNTS: Final = (
+_WORKLOAD_COUNTS: Final = (
     "replicas",
     "readyReplicas",
     "availableReplicas",
@@ -111,6 +111,8 @@ def pod(body: Body) -> PodView | None:
         ended_message=text(ended, "message").strip(),
         restarts=number(engine, "restartCount"),
         image=text(engine, "image"),
+        group=text(body, "metadata", "labels", names.LABEL_GROUP),
+        rank=amount(body, "metadata", "labels", names.LABEL_RANK),
         started=_running_since(engine),
         address=text(body, "status", "podIP"),
         scheduled=_since(scheduled, "True"),
@@ -175,8 +177,8 @@ def child(body: Body, kind: Kind) -> ChildView:
         failure=_replica_failure(body) if kind == names.DEPLOYMENT else "",
         status={
             field: number(body, "status", field)
-            for field in _DEPLOYMENT_COUNTS
-            if kind == names.DEPLOYMENT and field in mapping(body, "status")
+            for field in _WORKLOAD_COUNTS
+            if kind in names.WORKLOAD_KINDS and field in mapping(body, "status")
         },
     )
 

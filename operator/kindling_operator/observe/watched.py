@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kindling_operator.kube.kinds import CLAIM, ENDPOINT_SLICE, MODEL, NODE, POD, PRIORITY_CLASS
 from kindling_operator.model import names
-from kindling_operator.model.names import CHILD_KINDS, Key, Kind
+from kindling_operator.model.names import CHILD_KINDS, OPTIONAL_KINDS, Key, Kind
 from kindling_operator.observe.fields import Body, text
 from kindling_operator.observe.parse import (
     child,
@@ -49,6 +49,11 @@ class Watched:
     key: Callable[[Body], Key | None]
     selector: str = ""
     complete: bool = True
+
+    @property
+    def optional(self) -> bool:
+        """Whether a cluster may lack the kind."""
+        return self.kind in OPTIONAL_KINDS
 
     @property
     def id(self) -> str:

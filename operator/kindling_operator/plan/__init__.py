@@ -11,8 +11,9 @@ from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan.better import better_plan
 from kindling_operator.plan.checks import judge_beside_the_plan, refusal
 from kindling_operator.plan.choice import Choice, accepted
+from kindling_operator.plan.groups import Groups, lacks_groups, with_groups
 from kindling_operator.plan.placement import Placements, placements
-from kindling_operator.plan.revision import new_revision
+from kindling_operator.plan.revision import new_revision, wanted_hash
 from kindling_operator.plan.rollout import Step, next_step, policy_of
 from kindling_operator.plan.standing import Standing, standings, stored_for
 from kindling_operator.plan.subject import subject_of
@@ -35,7 +36,8 @@ def plan(snapshot: Snapshot, key: Key, placed: Placements | None = None) -> Deci
         return _untouched(model, standing)
     # 3. The revision that the spec asks for: stored and therefore frozen, or chosen now.
     frozen = stored_for(model, standing)
-    choice = (placed or placements(snapshot, until=key)).of(key).choice
+    mine = (placed or placements(snapshot, until=key)).of(key)
+    choice = _with_api(snapshot, mine.choice)
     wanted = frozen or _fresh(model, choice) or _running(standing)
     # 4. Nothing to run: say why.
     if wanted is None:
@@ -54,7 +56,16 @@ def plan(snapshot: Snapshot, key: Key, placed: Placements | None = None) -> Deci
     )
     if frozen is not None:
         choice = replace(choice, accepted=_still_accepted(snapshot, model, frozen))
-    return _decision(model, step, choice, frozen)
+    # 6. Which of its groups exist, where a replica is more than one pod.
+    judged = step.targets[0].revision.hash == wanted_hash(model) and not step.overdue
+    groups = with_groups(snapshot, model, step.targets, room=mine.room_now if judged else None)
+    return _decision(model, replace(step, targets=groups.targets), choice, frozen, groups)
+
+
+def _with_api(snapshot: Snapshot, choice: Choice) -> Choice:
+    """A plan of groups waits for the API that makes them."""
+    lacks = lacks_groups(snapshot, choice.plan) if choice.plan is not None else None
+    return choice if lacks is None else replace(choice, waiting=lacks)
 
 
 def _still_accepted(snapshot: Snapshot, model: ParsedModel, frozen: Standing) -> Verdict:
@@ -78,7 +89,9 @@ def _running(standing: tuple[Standing, ...]) -> Standing | None:
     return next(deployed, next(served, None))
 
 
-def _decision(model: ParsedModel, step: Step, choice: Choice, frozen: Standing | None) -> Decision:
+def _decision(
+    model: ParsedModel, step: Step, choice: Choice, frozen: Standing | None, groups: Groups
+) -> Decision:
     current = step.targets[0].revision
     better = None
     if frozen is not None and choice.plan is not None and choice.waiting is None:
@@ -86,6 +99,8 @@ def _decision(model: ParsedModel, step: Step, choice: Choice, frozen: Standing |
     verdicts = [choice.accepted]
     if frozen is None and choice.waiting is not None:
         verdicts.append(change_waits(choice.waiting, model.key, current))
+    elif groups.waiting is not None:
+        verdicts.append(groups.waiting)
     if step.overdue and step.state is not RolloutState.HELD:
         verdicts.append(overdue_verdict(model.key, current, model.spec.rollout))
     return Decision(
@@ -97,7 +112,9 @@ def _decision(model: ParsedModel, step: Step, choice: Choice, frozen: Standing |
         state=step.state,
         better=better,
         desired_replicas=model.spec.replicas,
-        look_again=step.look_again,
+        look_again=min(
+            (t for t in (step.look_again, groups.look_again) if t is not None), default=None
+        ),
     )
 
 

@@ -20,6 +20,7 @@ from kindling_operator.model.api_model import Model
 from kindling_operator.model.api_serving import Serving
 from kindling_operator.model.names import (
     ANNOTATION_FAILED,
+    ANNOTATION_RELEASED,
     ANNOTATION_SERVED,
     CONTROLLER_REVISION,
     REVISION_DIGITS,
@@ -121,8 +122,16 @@ def _stored(child: ChildView, model: str, serving: set[str]) -> Revision | None:
         served=child.annotations.get(ANNOTATION_SERVED) == "true" or hash_ in serving,
         failed=child.annotations.get(ANNOTATION_FAILED) == "true",
         created=child.created,
+        released=_moment(child.annotations.get(ANNOTATION_RELEASED, "")),
         data=data,
     )
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def _store_identity(store: ObjectStore | None) -> dict[str, Any] | None:

@@ -26,6 +26,7 @@ from kindling_operator.plan.subject import Subject
 
 _PRECISION = {CheckpointName.BF16: 16, CheckpointName.NVFP4: 4}
 
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """A checkpoint on CPU (`gpu` None) or on one GPU of a class, with the nodes that have it.

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from kindling_operator.model.names import DEPLOYMENT, revision_object_name
-from kindling_operator.model.objects import ChildView
 from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.plan import Revision
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan.revision import stored_revisions, wanted_hash
+from kindling_operator.plan.workloads import workload_of
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One revision and its Deployment: `replicas` asked of it, None without a Deployment.
+    """One revision and its workload: `replicas` asked of it, None without a workload.
 
     `available` replicas have been ready; `routed` is True if one of them is among the endpoints.
-    `deployed_at` is when the Deployment was made, `started` when the first of its present pods was,
+    `deployed_at` is when the workload was made, `started` when the first of its present pods was,
     None without pods. `refused` is True while the cluster lets no pod of it be made (a quota, a Pod
     Security profile).
     """
@@ -39,35 +38,26 @@ class Standing:
 
 def standings(snapshot: Snapshot, model: ParsedModel | Invalid) -> tuple[Standing, ...]:
     """Every stored revision, the newest first."""
-    deployments = {
-        child.ref.name: child
-        for child in snapshot.children.get(model.key, ())
-        if child.ref.kind == DEPLOYMENT and child.owner_uid == model.metadata.uid
-    }
     return tuple(
-        standing_of(snapshot, model, revision, deployments)
-        for revision in stored_revisions(snapshot, model)
+        standing_of(snapshot, model, revision) for revision in stored_revisions(snapshot, model)
     )
 
 
-def standing_of(
-    snapshot: Snapshot,
-    model: ParsedModel | Invalid,
-    revision: Revision,
-    deployments: Mapping[str, ChildView],
-) -> Standing:
-    """One revision; `deployments` are the model's by name."""
+def standing_of(snapshot: Snapshot, model: ParsedModel | Invalid, revision: Revision) -> Standing:
+    """One revision as it stands."""
     routed = set(snapshot.endpoints.get(model.key, ()))
     pods = [pod for pod in snapshot.pods_of(model.key) if pod.revision == revision.hash]
-    deployment = deployments.get(revision_object_name(model.key.name, revision.hash))
+    workload = workload_of(snapshot, model, revision)
+    # A group that gave its GPUs back is made again: its pods' age tells nothing of the trial's.
+    first = min((pod.created for pod in pods), default=None) if revision.released is None else None
     return Standing(
         revision=revision,
-        replicas=_replicas(deployment) if deployment is not None else None,
-        available=deployment.status.get("availableReplicas", 0) if deployment is not None else 0,
+        replicas=workload.replicas if workload is not None else None,
+        available=workload.available if workload is not None else 0,
         routed=any(pod.name in routed for pod in pods),
-        deployed_at=deployment.created if deployment is not None else None,
-        started=min((pod.created for pod in pods), default=None),
-        refused=deployment is not None and bool(deployment.failure),
+        deployed_at=workload.created if workload is not None else None,
+        started=first,
+        refused=workload is not None and workload.refused,
     )
 
 
@@ -75,8 +65,3 @@ def stored_for(model: ParsedModel, standing: Iterable[Standing]) -> Standing | N
     """The stored revision that the spec asks for."""
     name = wanted_hash(model)
     return next((each for each in standing if each.revision.hash == name), None)
-
-
-def _replicas(deployment: ChildView) -> int:
-    found = deployment.manifest.get("spec", {}).get("replicas", 1)
-    return found if isinstance(found, int) else 1

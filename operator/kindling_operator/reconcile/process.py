@@ -19,7 +19,7 @@ from kindling_operator.reconcile.health import Health
 from kindling_operator.reconcile.lease import Elector, LeaseTiming
 from kindling_operator.reconcile.loop import Plan, Reconciler, Render
 from kindling_operator.reconcile.queue import Queue
-from kindling_operator.reconcile.watchdog import WorldWatch, audit, measure_lag
+from kindling_operator.reconcile.watchdog import WorldWatch, audit, measure_lag, notice_kinds
 from kindling_operator.reconcile.workers import work
 from kindling_operator.report.events import Recorder
 from kindling_operator.report.metrics import Metrics
@@ -30,6 +30,9 @@ STOP_SECONDS = 10.0
 """How long passes in work may take to end before they are cancelled."""
 CANCEL_SECONDS = 5.0
 """How long a cancelled task may take to end; then the process goes without it."""
+
+KINDS_TASK = "kinds"
+"""Name of the task that ends when the cluster has other kinds than at the start."""
 
 _CONCERN_ALL = frozenset(watched.id for watched in (MODELS, NODES, PODS, CLAIMS, PRIORITIES))
 
@@ -102,13 +105,22 @@ class Process:
         )
 
     def start(self) -> list[asyncio.Task[None]]:
-        """Start the tasks; any of them that ends by itself must end the process."""
+        """Start the tasks; any of them that ends by itself must end the process.
+
+        The end of KINDS_TASK is no failure: the cluster has other kinds than at the start.
+        """
         tuning, health, metrics = self._tuning, self.health, self._metrics
         auditor = Auditor(self._kube, self.cache, namespaces=tuning.namespaces, grace=tuning.grace)
         coroutines = {
             "elector": self.elector.run(),
             "world": self._world.run(health.beater("world")),
             "lag": measure_lag(health, metrics),
+            KINDS_TASK: notice_kinds(
+                self._kube,
+                self.cache,
+                namespace=next(iter(tuning.namespaces), ""),
+                beat=health.beater(KINDS_TASK),
+            ),
             "audit": audit(
                 auditor,
                 self.cache,

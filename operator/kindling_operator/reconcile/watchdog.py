@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 
+from kindling_operator.kube.client import Kube
 from kindling_operator.kube.errors import KubeError, UnavailableError
 from kindling_operator.kube.fence import Clock, boottime
 from kindling_operator.model.names import Key
@@ -20,6 +21,8 @@ logger = logging.getLogger(__name__)
 DEBOUNCE_SECONDS = 1.0
 """A node that comes or goes makes a storm of events; one look after it is enough."""
 LAG_SECONDS = 1.0
+KINDS_SECONDS = 30.0
+"""Time between two looks at the kinds that a cluster may lack."""
 FULL_AUDIT_ROUNDS = 5
 """Every audit looks at the models; every so many also at all other kinds."""
 
@@ -90,7 +93,8 @@ async def audit(
         if not cache.synced:
             continue
         rounds += 1
-        kinds = WATCHED if rounds % FULL_AUDIT_ROUNDS == 0 else (MODELS,)
+        every = tuple(watched for watched in WATCHED if cache.watches(watched))
+        kinds = every if rounds % FULL_AUDIT_ROUNDS == 0 else (MODELS,)
         async for watched, findings, concerned in _looked(auditor, kinds, beat=beat, clock=clock):
             cache.forget(findings.gone)
             for key in concerned:
@@ -129,6 +133,26 @@ def _problem(kind: str, findings: Findings) -> str:
     sentence = f"the watch of {kind} has missed {lost} objects; a restart lists them again"
     logger.error(sentence)
     return sentence
+
+
+async def notice_kinds(
+    kube: Kube, cache: Cache, *, namespace: str, beat: Callable[[], None]
+) -> None:
+    """Return once the API server serves an optional kind that is not watched, or no longer one
+    that is. The process then starts again: its watches are those of its start."""
+    while True:
+        await asyncio.sleep(KINDS_SECONDS)
+        beat()
+        for watched in (each for each in WATCHED if cache.synced and each.optional):
+            try:
+                served = await kube.serves(watched.kind, namespace)
+            except KubeError as error:
+                logger.debug("whether there are %s is not known: %s", watched.id, error)
+                continue
+            if served != cache.watches(watched):
+                now = "has" if served else "no longer has"
+                logger.warning("the cluster %s %s: the operator starts again", now, watched.id)
+                return
 
 
 async def measure_lag(health: Health, metrics: Metrics) -> None:

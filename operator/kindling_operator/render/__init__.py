@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 from kindling_operator.model.names import CHILD_KINDS, SERVICE_ACCOUNT
 from kindling_operator.model.parse import Invalid, ParsedModel
-from kindling_operator.model.plan import Decision
+from kindling_operator.model.plan import Decision, RevisionTarget
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.render.configmap import launch_config
 from kindling_operator.render.deployment import deployment
+from kindling_operator.render.leaderworkerset import leader_worker_set
 from kindling_operator.render.metadata import Manifest
+from kindling_operator.render.networkpolicy import network_policy
 from kindling_operator.render.revision import controller_revision
 from kindling_operator.render.service import service
 from kindling_operator.render.serviceaccount import service_account
@@ -36,13 +38,24 @@ def _children(snapshot: Snapshot, model: ParsedModel, decision: Decision) -> Ite
     for target in decision.targets:
         yield controller_revision(owner, target.revision)
         yield launch_config(owner, target.revision)
-        yield deployment(owner, target, model.spec.rollout)
+        yield from _workloads(model, target)
     for revision in decision.kept:
         yield controller_revision(owner, revision)
     if decision.targets:
+        yield network_policy(owner, (target.revision.plan for target in decision.targets))
         yield service(owner, port=model.spec.endpoint.port)
     if _has_account(snapshot, model, decision):
         yield service_account(owner)
+
+
+def _workloads(model: ParsedModel, target: RevisionTarget) -> Iterator[Manifest]:
+    """What runs a revision's replicas: one Deployment, or a LeaderWorkerSet for each group."""
+    group = target.revision.plan.group
+    if group is None:
+        yield deployment(model.metadata, target, model.spec.rollout)
+        return
+    for number in target.groups:
+        yield leader_worker_set(model.metadata, target.revision, group, number)
 
 
 def _has_account(snapshot: Snapshot, model: ParsedModel, decision: Decision) -> bool:

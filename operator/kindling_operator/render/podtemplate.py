@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from kindling_operator.model.names import ENGINE_CONTAINER, GPU_RESOURCE, Key
+from kindling_operator.model.names import (
+    ENGINE_CONTAINER,
+    GPU_RESOURCE,
+    LABEL_FOLLOWER,
+    LABEL_GPU_CLIQUE,
+    LABEL_GROUP,
+    LABEL_MODEL,
+    LABEL_ROLE,
+    ROLE_WORKER,
+    Key,
+)
 from kindling_operator.model.names import revision_object_name as object_name
 from kindling_operator.model.plan import EnginePlan
 from kindling_operator.plan.engine import WEIGHTS_ROOT
@@ -22,7 +32,7 @@ from kindling_runtime.contract import (
 )
 
 HTTP_PORT_NAME = "http"
-_RUNTIME_PORT_NAME = "runtime"
+RUNTIME_PORT_NAME = "runtime"
 
 _USER = 65532
 _PLAN_FOLDER, _, PLAN_KEY = PLAN_PATH.rpartition("/")
@@ -38,12 +48,32 @@ _ENVIRONMENT = {
 }
 
 
+# vLLM tells the others of a group this address; it would guess by a route to the internet.
+_OWN_ADDRESS = {"name": "VLLM_HOST_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+
+
 def pod_template(key: Key, revision: str, plan: EnginePlan) -> dict[str, Any]:
-    """The pod template of a revision, complete: from here on it is only ever copied."""
+    """The pod template of a revision, complete: from here on it is only ever copied.
+
+    Of a replica that is a group, it is the leader's.
+    """
+    return _template(key, revision, plan, leader_selector(key), serves=True)
+
+
+def worker_template(key: Key, revision: str, plan: EnginePlan) -> dict[str, Any]:
+    """The template of a group's other pods. Those that answer requests get the Service's too."""
+    if any(plan.group.serving[1:] if plan.group is not None else ()):
+        role = {**leader_selector(key), LABEL_FOLLOWER: "true"}
+        return _template(key, revision, plan, role, serves=True)
+    role = {**leader_selector(key), LABEL_ROLE: ROLE_WORKER}
+    return _template(key, revision, plan, role, serves=False)
+
+
+def _template(
+    key: Key, revision: str, plan: EnginePlan, role: dict[str, str], *, serves: bool
+) -> dict[str, Any]:
     return {
-        "metadata": {
-            "labels": {**labels(key, ENGINE_CONTAINER, revision), **leader_selector(key)},
-        },
+        "metadata": {"labels": {**labels(key, ENGINE_CONTAINER, revision), **role}},
         "spec": {
             "serviceAccountName": plan.pod.service_account,
             "automountServiceAccountToken": False,
@@ -56,23 +86,27 @@ def pod_template(key: Key, revision: str, plan: EnginePlan) -> dict[str, Any]:
                 "runAsGroup": _USER,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
-            "containers": [_engine(plan)],
+            "containers": [_engine(plan, serves=serves)],
             "volumes": _volumes(key, revision, plan),
             **_placement(plan),
+            **_one_clique(key, plan),
         },
     }
 
 
-def _engine(plan: EnginePlan) -> dict[str, Any]:
+def _engine(plan: EnginePlan, *, serves: bool) -> dict[str, Any]:
     return {
         "name": ENGINE_CONTAINER,
         "image": plan.image,
         "imagePullPolicy": plan.pod.image_pull_policy,
         "command": ["kindling-runtime", "serve", "--plan", PLAN_PATH],
-        "env": [{"name": name, "value": value} for name, value in sorted(_ENVIRONMENT.items())],
+        "env": [
+            *({"name": name, "value": value} for name, value in sorted(_ENVIRONMENT.items())),
+            *(() if plan.group is None else (_OWN_ADDRESS,)),
+        ],
         "ports": [
-            {"name": HTTP_PORT_NAME, "containerPort": ENGINE_PORT, "protocol": "TCP"},
-            {"name": _RUNTIME_PORT_NAME, "containerPort": RUNTIME_PORT, "protocol": "TCP"},
+            *((_port(HTTP_PORT_NAME, ENGINE_PORT),) if serves else ()),
+            _port(RUNTIME_PORT_NAME, RUNTIME_PORT),
         ],
         "resources": _resources(plan),
         # The runtime bounds the start itself and answers /livez from its first second on.
@@ -89,6 +123,10 @@ def _engine(plan: EnginePlan) -> dict[str, Any]:
     }
 
 
+def _port(name: str, number: int) -> dict[str, Any]:
+    return {"name": name, "containerPort": number, "protocol": "TCP"}
+
+
 def _resources(plan: EnginePlan) -> dict[str, Any]:
     """Memory is bounded, CPU is not: a limit would slow the start down and save nothing."""
     memory = {"memory": memory_quantity(plan.pod.memory)}
@@ -101,7 +139,7 @@ def _resources(plan: EnginePlan) -> dict[str, Any]:
 
 def _probe(path: str, *, period: int, failures: int) -> dict[str, Any]:
     return {
-        "httpGet": {"path": path, "port": _RUNTIME_PORT_NAME, "scheme": "HTTP"},
+        "httpGet": {"path": path, "port": RUNTIME_PORT_NAME, "scheme": "HTTP"},
         "periodSeconds": period,
         "timeoutSeconds": 5,
         "failureThreshold": failures,
@@ -141,3 +179,16 @@ def _placement(plan: EnginePlan) -> dict[str, Any]:
         "imagePullSecrets": [{"name": name} for name in plan.pod.image_pull_secrets],
     }
     return {field: value for field, value in asked.items() if value}
+
+
+def _one_clique(key: Key, plan: EnginePlan) -> dict[str, Any]:
+    """All pods of a group in the NVLink domain of the first that finds a node."""
+    if plan.group is None or plan.gpu is None or not plan.gpu.one_clique:
+        return {}
+    term = {
+        "topologyKey": LABEL_GPU_CLIQUE,
+        "labelSelector": {"matchLabels": {LABEL_MODEL: key.name}},
+        # Each pod's own group, which the stored template cannot name.
+        "matchLabelKeys": [LABEL_GROUP],
+    }
+    return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}

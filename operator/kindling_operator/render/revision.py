@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 
+from kindling_operator.model.conditions import rfc3339
 from kindling_operator.model.names import (
     ANNOTATION_FAILED,
+    ANNOTATION_RELEASED,
     ANNOTATION_SERVED,
     CONTROLLER_REVISION,
     Key,
@@ -18,7 +20,7 @@ from kindling_operator.model.parse import Metadata
 from kindling_operator.model.plan import Revision
 from kindling_operator.render.launch import launch_text
 from kindling_operator.render.metadata import Manifest, manifest, metadata
-from kindling_operator.render.podtemplate import pod_template
+from kindling_operator.render.podtemplate import pod_template, worker_template
 
 _NUMBER = 1
 """The API wants a number; the order of revisions is that of their creation."""
@@ -33,8 +35,15 @@ def revision_data(key: Key, revision: Revision) -> Mapping[str, Any]:
         "replan": revision.replan,
         "plan": msgspec.json.decode(msgspec.json.encode(revision.plan)),
         "template": pod_template(key, revision.hash, revision.plan),
+        **_worker(key, revision),
         "launch": launch_text(revision.plan),
     }
+
+
+def _worker(key: Key, revision: Revision) -> dict[str, Any]:
+    if revision.plan.group is None:
+        return {}
+    return {"worker": worker_template(key, revision.hash, revision.plan)}
 
 
 def controller_revision(owner: Metadata, revision: Revision) -> Manifest:
@@ -42,6 +51,7 @@ def controller_revision(owner: Metadata, revision: Revision) -> Manifest:
     memory = {
         ANNOTATION_SERVED: "true" if revision.served else "",
         ANNOTATION_FAILED: "true" if revision.failed else "",
+        ANNOTATION_RELEASED: rfc3339(revision.released) if revision.released is not None else "",
     }
     return manifest(
         CONTROLLER_REVISION,

@@ -10,6 +10,7 @@ import yaml
 from tests.support.builders import catalog_spec, tiny_spec
 
 from kindling_operator.cli import main
+from kindling_operator.model.names import CHILD_KINDS, OPTIONAL_KINDS
 
 HUGE = {
     "apiVersion": "v1",
@@ -198,7 +199,7 @@ def test_yaml_is_what_would_be_applied(files: Files, capsys: pytest.CaptureFixtu
     assert files.plan(model(tiny_spec()), more=more) == 0
 
     found = list(yaml.safe_load_all(capsys.readouterr().out))
-    kinds = ["ServiceAccount", "ControllerRevision", "ConfigMap", "Service", "Deployment"]
+    kinds = [kind.kind for kind in CHILD_KINDS if kind not in OPTIONAL_KINDS]
     assert [manifest["kind"] for manifest in found] == kinds
     assert all("ownerReferences" not in manifest["metadata"] for manifest in found)
     (engine,) = found[-1]["spec"]["template"]["spec"]["containers"]
