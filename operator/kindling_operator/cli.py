@@ -7,14 +7,14 @@ import sys
 from collections.abc import Sequence
 
 from kindling_operator import __version__
-from kindling_operator.cli_catalog import catalog_command
+from kindling_operator.cli_catalog import add_catalog
 from kindling_operator.cli_failure import Failure
 from kindling_operator.cli_plan import FORMATS, plan_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    options = _parser().parse_args(arguments)
+    options = arguments_of(arguments)
     try:
         code: int = options.run(options)
     except Failure as failure:
@@ -27,6 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+def arguments_of(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """What was typed (None: on this process's command line); ends the process if it is no use."""
+    return _parser().parse_args(arguments)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kindling", description="Plan and manage InferenceModels.", allow_abbrev=False
@@ -34,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"kindling {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_plan(commands)
-    _add_catalog(commands)
+    add_catalog(commands)
     _add_explain(commands)
     _add_replan(commands)
     _add_doctor(commands)
@@ -62,14 +67,6 @@ def _add_plan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     plan.add_argument("-o", "--output", choices=FORMATS, default="table", help="default: table")
     plan.add_argument("--cuda-image", help="runtime image for GPUs; default: the operator's")
     plan.add_argument("--cpu-image", help="runtime image for CPU; default: the operator's")
-
-
-def _add_catalog(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    catalog = commands.add_parser(
-        "catalog", help="the models that Kindling knows, each fact with its source"
-    )
-    catalog.set_defaults(run=catalog_command)
-    catalog.add_argument("name", nargs="?", help="one model in full")
 
 
 def _add_replan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from typing import Any
-
-import msgspec
 
 from kindling_operator import catalog
+from kindling_operator.catalog.facts import facts
+from kindling_operator.cli_catalog_import import import_command
 from kindling_operator.cli_failure import usage
 from kindling_operator.model.architecture import CatalogEntry
 from kindling_operator.model.quantities import format_bytes
 
+IMPORT = "import"
+"""The word that stands where else the name of a model does."""
+
+
+def add_catalog(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command and what it takes."""
+    parser = commands.add_parser(
+        "catalog",
+        help="the models that Kindling knows, each fact with its source",
+        description="List the models, or every fact of one with its source. `catalog import DIR`"
+        " makes an entry of a checkpoint's config.json and compares it with the shipped one.",
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=catalog_command)
+    parser.add_argument("name", nargs="?", help="one model in full, or the word import")
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="with import: the checkpoint")
+
 
 def catalog_command(options: argparse.Namespace) -> int:
-    """Print the list of models, or the facts of one."""
+    """Print the list of models, or the facts of one, or a folder as an entry."""
+    if (options.name == IMPORT) is not (options.folder is not None):
+        raise usage("write `kindling catalog import DIR`, `kindling catalog NAME` or neither")
+    if options.folder is not None:
+        return import_command(options.folder)
     if options.name is None:
         for name in catalog.NAMES:
             print(_line(catalog.load(name)))
@@ -30,28 +49,8 @@ def catalog_command(options: argparse.Namespace) -> int:
     return 0
 
 
-def facts(entry: CatalogEntry) -> Iterator[tuple[str, str]]:
-    """Every fact of an entry by its path; items of lists go by their name."""
-    wire = msgspec.json.decode(msgspec.json.encode(entry))
-    wire.pop("sources")
-    yield from _leaves(wire, "")
-
-
 def _line(entry: CatalogEntry) -> str:
     architecture = entry.architecture
     sizes = (f"{c.name.value} {format_bytes(c.bytes)}" for c in architecture.checkpoints)
     checkpoints = ", ".join(sizes)
     return f"{entry.name:<10} {checkpoints}; {architecture.context_length} tokens of context"
-
-
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict):
-        for key, below in value.items():
-            yield from _leaves(below, f"{path}.{key}".lstrip("."))
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
-        for place, below in enumerate(value):
-            yield from _leaves(below, f"{path}.{below.get('name', place)}")
-    elif isinstance(value, list):
-        yield path, ", ".join(str(each) for each in value)
-    else:
-        yield path, str(value)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import lru_cache
 
 from kindling_operator.model.architecture import (
     Architecture,
@@ -64,6 +65,9 @@ class WeightPart:
     most_ways: int | None = None
 
 
+OTHER_WEIGHTS = "Other weights"
+"""What the shapes do not tell of."""
+
 _SIXTEENTHS = {CheckpointName.BF16: 32, CheckpointName.NVFP4: 9}
 """Bytes of 16 elements. NVFP4: 4 bits each, and a scale of 8 bits for all."""
 
@@ -79,6 +83,14 @@ def weight_parts(
 
     vLLM loads the prediction layers that it uses, and no tower with ``--language-model-only``.
     """
+    return _weight_parts(architecture, checkpoint, draft, frozenset(modalities))
+
+
+@lru_cache(maxsize=1024)
+def _weight_parts(
+    architecture: Architecture, checkpoint: Checkpoint, draft: int, wanted: frozenset[Modality]
+) -> tuple[WeightPart, ...]:
+    """Each search asks for the same few, once per layout."""
     towers = {tower.modality: tower.bytes for tower in architecture.towers}
     heads = _draft_parts(architecture, architecture.draft, None)
     shaped = (*_text_parts(architecture, checkpoint), *heads)
@@ -90,7 +102,6 @@ def weight_parts(
         loaded.append(_experts(architecture, checkpoint.expert_bytes))
     loaded += _others(architecture, checkpoint, loaded, rest)
     loaded += _loaded_drafts(architecture, draft, [p for p in shaped if p.name in _DRAFT_NAMES])
-    wanted = set(modalities)
     loaded += [
         WeightPart(f"{modality.value} tower", size, Division.REPLICATED, Place.FIRST)
         for modality, size in towers.items()
@@ -272,7 +283,7 @@ def _others(
     named = sum(part.bytes for part in known if part.division is Division.REPLICATED)
     whole = min(rest, max(0, checkpoint.replicated_bytes - named))
     yield WeightPart("Further weights", whole, Division.REPLICATED, Place.LAYERS, everywhere)
-    yield WeightPart("Other weights", rest - whole, Division.TENSOR, Place.LAYERS, everywhere)
+    yield WeightPart(OTHER_WEIGHTS, rest - whole, Division.TENSOR, Place.LAYERS, everywhere)
 
 
 def _fitted(parts: tuple[WeightPart, ...], room: int) -> tuple[WeightPart, ...]:

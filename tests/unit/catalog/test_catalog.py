@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from kindling_operator import catalog
-from kindling_operator.cli_catalog import facts
+from kindling_operator.catalog.facts import facts
 from kindling_operator.model.architecture import CatalogEntry, CheckpointName
 from kindling_operator.model.rules import spec_problem
 from kindling_operator.plan.architecture import architecture_problem
