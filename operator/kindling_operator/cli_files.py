@@ -16,7 +16,7 @@ from kindling_operator.model.objects import ClaimView
 from kindling_operator.model.parse import Invalid, ParsedModel, parse
 from kindling_operator.model.snapshot import Environment, Snapshot
 from kindling_operator.observe import parse as views
-from kindling_operator.plan.engine import weights_mount
+from kindling_operator.plan.mounts import weights_mount
 
 Body = Mapping[str, Any]
 

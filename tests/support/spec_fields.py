@@ -58,7 +58,12 @@ def _tolerated(**toleration: Any) -> dict[str, Any]:
     return {"placement": {"tolerations": [toleration]}}
 
 
-_ADAPTERS: Final = {"serving": {"adapters": [{"name": "a", "uri": "pvc://weights/a"}]}}
+def _adapted(*adapters: Mapping[str, str]) -> dict[str, Any]:
+    """Only Inkling is known to serve adapters."""
+    inkling = {"custom": {"architecture": "InklingForConditionalGeneration"}}
+    return {"model": inkling, "serving": {"adapters": list(adapters)}}
+
+
 _DISAGGREGATED: Final = {"serving": {"disaggregation": {"prefillReplicas": 1, "decodeReplicas": 1}}}
 _TOKEN: Final = _weights(tokenSecretRef={"name": "hf", "key": "token"})
 _DRAFTED: Final = {"serving": {"speculation": {"mode": "Fixed", "tokens": 1}}}
@@ -70,8 +75,6 @@ _AZURE: Final = {
 }
 
 REFUSED: Final[Mapping[str, dict[str, Any]]] = {
-    "spec.cache.encoderMemory": {"cache": {"encoderMemory": "8Gi"}},
-    "spec.cache.hostMemory": {"cache": {"hostMemory": "200Gi"}},
     "spec.cache.objectStore.admission": _store(admission="Always"),
     "spec.cache.objectStore.caBundle.key": _store(caBundle={"name": "ca", "key": "pem"}),
     "spec.cache.objectStore.caBundle.name": _store(caBundle={"name": "ca"}),
@@ -110,18 +113,16 @@ REFUSED: Final[Mapping[str, dict[str, Any]]] = {
         "scaling": {"maxReplicas": 2, "prefillTokensPerSecond": 21_000}
     },
     "spec.scaling.scaleToZeroAfter": {"scaling": {"maxReplicas": 2, "scaleToZeroAfter": "15m"}},
-    "spec.serving.adapters[].name": _ADAPTERS,
-    "spec.serving.adapters[].uri": _ADAPTERS,
     "spec.serving.disaggregation.decodeReplicas": _DISAGGREGATED,
     "spec.serving.disaggregation.prefillReplicas": _DISAGGREGATED,
-    "spec.serving.frontend": {"serving": {"frontend": "Rust"}},
-    "spec.serving.mediaDomains": {"serving": {"mediaDomains": ["assets.example.com"]}},
     "spec.serving.speculation.mode": _DRAFTED,
     "spec.serving.speculation.tokens": _DRAFTED,
 }
 """Fields whose behaviour does not exist yet: a spec with the patch is refused by name."""
 
 CHANGES: Final[Mapping[str, tuple[dict[str, Any], dict[str, Any]]]] = {
+    "spec.cache.encoderMemory": ({}, {"cache": {"encoderMemory": "8Gi"}}),
+    "spec.cache.hostMemory": ({}, {"cache": {"hostMemory": "200Gi"}}),
     "spec.endpoint.port": ({}, {"endpoint": {"port": 9000}}),
     "spec.model.checkpoint": ({}, {"model": {"checkpoint": "NVFP4"}}),
     "spec.model.custom": ({}, {"model": {"custom": {"contextLength": 2048}}}),
@@ -158,9 +159,22 @@ CHANGES: Final[Mapping[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "spec.runtime.resources.cpu": ({}, {"runtime": {"resources": {"cpu": 2}}}),
     "spec.runtime.resources.memory": ({}, {"runtime": {"resources": {"memory": "8Gi"}}}),
     "spec.runtime.serviceAccountName": ({}, {"runtime": {"serviceAccountName": "own"}}),
+    "spec.serving.adapters[].name": (
+        _adapted({"name": "a", "uri": "pvc://weights/a"}),
+        _adapted({"name": "b", "uri": "pvc://weights/a"}),
+    ),
+    "spec.serving.adapters[].uri": (
+        _adapted({"name": "a", "uri": "pvc://weights/a"}),
+        _adapted({"name": "a", "uri": "file:///adapters/a"}),
+    ),
     "spec.serving.concurrency": ({}, {"serving": {"concurrency": 300}}),
     "spec.serving.contextLength": ({}, {"serving": {"contextLength": 1024}}),
     "spec.serving.extraArgs": ({}, {"serving": {"extraArgs": ["--seed=7"]}}),
+    "spec.serving.frontend": (
+        {"serving": {"modalities": ["Text"]}},
+        {"serving": {"modalities": ["Text"], "frontend": "Rust"}},
+    ),
+    "spec.serving.mediaDomains": ({}, {"serving": {"mediaDomains": ["assets.example.com"]}}),
     "spec.serving.modalities": ({}, {"serving": {"modalities": ["Text"]}}),
     "spec.serving.servedName": ({}, {"serving": {"servedName": "other"}}),
 }

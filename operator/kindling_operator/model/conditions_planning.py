@@ -47,8 +47,8 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
     Reason.NOT_YET_SUPPORTED: ReasonRow(
         on=false_for(C.ACCEPTED),
         example=(
-            "spec.serving.adapters legal is not supported by this version: remove it and "
-            "serve the base model."
+            "spec.scaling is not supported by this version: remove it and set spec.replicas, by "
+            "hand or with a HorizontalPodAutoscaler."
         ),
         remedy="Remove the field, or upgrade to a version that supports it.",
     ),

@@ -148,12 +148,14 @@ class HostTierPlan(_Wire, frozen=True, kw_only=True):
     """The KV tier in host memory: `bytes` for all ranks of one pod together.
 
     `chunk_blocks` is vLLM's blocks_per_chunk, `retention_tokens` its
-    prefix_cache_retention_interval (0 keeps only the ends of prompts).
+    prefix_cache_retention_interval (0 keeps only the ends of prompts), `why` the choice of both in
+    one sentence.
     """
 
     bytes: int
     chunk_blocks: int
     retention_tokens: int = 0
+    why: str = ""
 
 
 class EnginePlan(_Wire, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.plan import Decision, RevisionTarget, RolloutState, Verdict
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan.better import better_plan
-from kindling_operator.plan.checks import judge_beside_the_plan, refusal
+from kindling_operator.plan.checks import judge_beside_the_plan
 from kindling_operator.plan.choice import Choice, accepted
 from kindling_operator.plan.groups import Groups, lacks_groups, with_groups
 from kindling_operator.plan.placement import Placements, placements
@@ -17,7 +17,12 @@ from kindling_operator.plan.revision import new_revision, wanted_hash
 from kindling_operator.plan.rollout import Step, next_step, policy_of
 from kindling_operator.plan.standing import Standing, standings, stored_for
 from kindling_operator.plan.subject import subject_of
-from kindling_operator.plan.verdicts import change_waits, overdue_verdict, waiting_verdicts
+from kindling_operator.plan.verdicts import (
+    change_waits,
+    overdue_verdict,
+    refusal,
+    waiting_verdicts,
+)
 
 __all__ = ["plan"]
 

@@ -11,24 +11,21 @@ from dataclasses import replace
 
 from kindling_operator.model.api_model import ModelName
 from kindling_operator.model.architecture import Device, Modality
-from kindling_operator.model.conditions import ConditionType, Reason
+from kindling_operator.model.conditions import Reason
 from kindling_operator.model.plan import Verdict
 from kindling_operator.model.quantities import duration_seconds
+from kindling_operator.plan import checks_serving as serving
 from kindling_operator.plan.architecture import architecture_problem
 from kindling_operator.plan.extra_args import FORBIDDEN, forbidden_argument, option_of, options
 from kindling_operator.plan.revision import beside_the_plan
 from kindling_operator.plan.subject import Subject
 from kindling_operator.plan.unsupported import UNSUPPORTED
+from kindling_operator.plan.verdicts import refusal
 
 _WEEK_SECONDS = 7 * 86_400
 
 Check = Callable[[Subject], Verdict | None]
 """Why the spec is refused, or None."""
-
-
-def refusal(reason: Reason, message: str) -> Verdict:
-    """A verdict that the spec is not accepted."""
-    return Verdict(ConditionType.ACCEPTED, reason, message)
 
 
 def unknown_model(name: str, known: tuple[str, ...]) -> Verdict:
@@ -179,10 +176,20 @@ def drain_is_longer_than_a_week(subject: Subject) -> Verdict | None:
 CHECKS: tuple[Check, ...] = (
     field_is_not_yet_supported,
     architecture_does_not_add_up,
+    serving.architecture_is_gone_from_vllm,
     checkpoint_does_not_exist,
     context_is_longer_than_the_model,
     modality_is_not_the_models,
     argument_is_forbidden,
+    serving.media_are_fetched_for_nobody,
+    serving.rust_frontend_is_not_in_the_image,
+    serving.rust_frontend_fetches_from_everywhere,
+    serving.rust_frontend_ends_at_an_argument,
+    serving.adapters_are_for_other_models,
+    serving.adapter_is_out_of_reach,
+    serving.adapter_has_the_models_name,
+    serving.host_tier_has_no_gpu,
+    serving.encoder_tier_has_nothing_to_keep,
     gpu_is_asked_of_a_cpu_model,
     one_gpu_is_not_a_size,
     drain_is_longer_than_a_week,

@@ -9,19 +9,19 @@ import msgspec
 
 from kindling_operator.model.api_model import Weights
 from kindling_operator.model.api_placement import Placement, Runtime
+from kindling_operator.model.architecture import Device
 from kindling_operator.model.names import LABEL_ARCHITECTURE, LABEL_GPU_PRODUCT
-from kindling_operator.model.plan import EnginePlan, GpuPlan, PodPlan, WeightsMount
+from kindling_operator.model.plan import EnginePlan, GpuPlan, PodPlan
 from kindling_operator.model.quantities import duration_seconds
 from kindling_operator.model.status import MAX_REJECTED, RejectedOption
-from kindling_operator.plan.capabilities import cpu_architectures
+from kindling_operator.plan.capabilities import attention_backends, cpu_architectures, image_of
 from kindling_operator.plan.command import engine_argv, engine_env
 from kindling_operator.plan.devices import GPU_TOLERATION
+from kindling_operator.plan.media import allowed_domains
 from kindling_operator.plan.memory import GIB, shared_memory
+from kindling_operator.plan.mounts import weights_mount
 from kindling_operator.plan.search import Option, Search
 from kindling_operator.plan.subject import Subject
-
-WEIGHTS_ROOT = "/mnt/weights"
-"""Where the claim with the weights is mounted."""
 
 _STARTUP_SECONDS = 900
 """A start with nothing cached: 480 s of compiling were measured for Flint on one H200."""
@@ -42,7 +42,7 @@ def engine_plan(subject: Subject, option: Option, found: Search) -> EnginePlan:
         summary=_summary(option),
         model=subject.entry.name,
         checkpoint=option.checkpoint.name.value,
-        image=_image(subject, option),
+        image=image_of(subject, Device.CPU if option.gpu is None else Device.GPU),
         served_name=subject.served_name,
         weights=weights,
         context_length=sizing.context,
@@ -55,28 +55,14 @@ def engine_plan(subject: Subject, option: Option, found: Search) -> EnginePlan:
         kv=sizing.kv,
         pod=_pod(subject, option),
         gpu=_gpu(option),
+        draft_tokens=option.draft,
+        attention_backends=attention_backends(subject, option.gpu) if option.gpu else (),
+        host_tier=sizing.host_tier,
+        media_domains=allowed_domains(subject),
         warning=option.warning,
         rejected=rejected[:MAX_REJECTED],
         rejected_total=len(rejected),
     )
-
-
-def weights_mount(uri: str) -> WeightsMount:
-    """Where the engine finds the weights of a pvc:// or file:// URI."""
-    scheme, _, rest = uri.partition("://")
-    if scheme == "file":
-        return WeightsMount(uri=uri, path=rest)
-    claim, _, folder = rest.partition("/")
-    path = f"{WEIGHTS_ROOT}/{folder}".rstrip("/")
-    return WeightsMount(uri=uri, path=path, claim=claim)
-
-
-def _image(subject: Subject, option: Option) -> str:
-    runtime = subject.spec.runtime
-    if runtime is not None and runtime.image:
-        return runtime.image
-    environment = subject.environment
-    return environment.cpu_image if option.gpu is None else environment.cuda_image
 
 
 def _pod(subject: Subject, option: Option) -> PodPlan:

@@ -21,6 +21,7 @@ _PLAIN_HTTP = "the readiness probe speaks plain HTTP, terminate TLS in front of 
 _BLOCKS = "the plan counts the KV cache in the engine's own blocks, remove it"
 _GENERATES = "a replica is ready when it has generated a token from text, remove it"
 _SPECULATION = "use spec.serving.speculation instead"
+_KERNELS = "the plan chooses the attention kernel of each KV group, remove it"
 _CONTEXT_RANKS = "neither Inkling nor Flint runs with context parallelism, remove it"
 _BF16 = "the plan counts weights and KV cache in the checkpoint's format, use spec.model.checkpoint"
 
@@ -80,6 +81,7 @@ FORBIDDEN: Mapping[str, str] = {
     "--kv-transfer-config": _CACHE,
     "--kv-offloading-size": _CACHE,
     "--kv-offloading-backend": _CACHE,
+    "--prefix-cache-retention-interval": _CACHE,
     "--ec-transfer-config": _CACHE,
     "--speculative-config": _SPECULATION,
     "--spec-method": _SPECULATION,
@@ -87,7 +89,12 @@ FORBIDDEN: Mapping[str, str] = {
     "--spec-tokens": _SPECULATION,
     "--enable-lora": _ADAPTERS,
     "--lora-modules": _ADAPTERS,
+    "--max-loras": _ADAPTERS,
+    "--attention-backend": _KERNELS,
+    "--attention-config": _KERNELS,
+    "--enable-dbo": "it needs another all2all backend than the models run with, remove it",
     "--language-model-only": "use spec.serving.modalities instead",
+    "--limit-mm-per-prompt": "the plan bounds the media of a request, use spec.serving.modalities",
     "--allowed-media-domains": "use spec.serving.mediaDomains instead",
     "--allowed-local-media-path": "requests may not read the pod's files, remove it",
     "--shutdown-timeout": "use spec.rollout.drainDeadline instead",

@@ -35,6 +35,8 @@ ACTIVATIONS = "Activations"
 """A measured line of this name holds the logits too: vLLM reports the peak of a whole step."""
 LOGITS = "Logits"
 HOST_TIER = "Host KV tier"
+ENCODER_TIER = "Encoder tier"
+"""A file in /dev/shm too (vLLM 0.33.0, ec_connector/cpu/ec_shared_region.py)."""
 SHARED_MEMORY = "Shared memory"
 
 _ACTIVATION_WIDTHS = 25
@@ -161,9 +163,11 @@ def pod_items(
     layout: Layout = ONE_GPU,
     *,
     host_tier: int = 0,
+    encoder: int = 0,
     measured: Mapping[str, int] | None = None,
 ) -> tuple[MemoryItem, ...]:
-    """Host memory of one pod of a layout; `host_tier` is the KV tier of all its ranks together.
+    """Host memory of one pod of a layout; `host_tier` is the KV tier of all its ranks together,
+    `encoder` the cache of encoded images and audio.
 
     Weights pass through the page cache, which counts against the pod's limit until the kernel
     takes it back. The tier is one file in /dev/shm for each engine, whatever its ranks.
@@ -177,6 +181,8 @@ def pod_items(
     ]
     if host_tier:
         items.append(MemoryItem(item=HOST_TIER, bytes=host_tier, basis=Basis.EXACT))
+    if encoder:
+        items.append(MemoryItem(item=ENCODER_TIER, bytes=encoder, basis=Basis.EXACT))
     return tuple(_told(item, measured or {}) for item in items)
 
 
@@ -210,7 +216,7 @@ def total(items: Iterable[MemoryItem]) -> int:
 
 def shared_memory(items: Iterable[MemoryItem]) -> int:
     """Bytes of /dev/shm among a pod's lines."""
-    return total(item for item in items if item.item in (SHARED_MEMORY, HOST_TIER))
+    return total(item for item in items if item.item in (SHARED_MEMORY, HOST_TIER, ENCODER_TIER))
 
 
 def _estimate(item: str, size: int) -> MemoryItem:

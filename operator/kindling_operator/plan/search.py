@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from kindling_operator.model.architecture import Checkpoint, CheckpointName, Device
 from kindling_operator.model.conditions import Reason
+from kindling_operator.model.layout import ONE_GPU, Layout
 from kindling_operator.model.objects import NodeView
 from kindling_operator.plan.candidate import Candidate
 from kindling_operator.plan.capabilities import cpu_architectures
@@ -32,7 +33,7 @@ class Option:
     """A checkpoint on CPU (`gpu` None) or on one GPU of a class, with the nodes that have it.
 
     `name` is what people read, unique among the candidates of one search. `warning` is set where
-    the combination is unverified and the user insists on it.
+    the combination is unverified and the user insists on it. `draft` tokens are drafted per step.
     """
 
     name: str
@@ -41,6 +42,8 @@ class Option:
     sizing: Sizing
     nodes: tuple[NodeView, ...]
     warning: str = ""
+    layout: Layout = ONE_GPU
+    draft: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kindling_operator.model.architecture import Checkpoint
 from kindling_operator.model.conditions import Reason
 from kindling_operator.model.layout import ONE_GPU
-from kindling_operator.model.plan import KVBudget
+from kindling_operator.model.plan import HostTierPlan, KVBudget
 from kindling_operator.model.quantities import format_bytes, quantity_bytes, quantity_millis
 from kindling_operator.model.status import Basis, MemoryItem
 from kindling_operator.plan import memory
@@ -20,6 +20,9 @@ from kindling_operator.plan.kv import (
     longest_context,
     requests_at_once,
 )
+from kindling_operator.plan.media import encoder_bytes
+from kindling_operator.plan.offload import host_tier
+from kindling_operator.plan.rules.features import asked_host_memory
 from kindling_operator.plan.subject import Subject
 from kindling_operator.plan.weights import gpu_weights, weight_parts
 
@@ -67,6 +70,7 @@ class Sizing:
     per_pod: tuple[MemoryItem, ...]
     cpu_millis: int
     memory: int
+    host_tier: HostTierPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +119,13 @@ def gpu_sizing(subject: Subject, checkpoint: Checkpoint, gpu: GpuClass) -> Sizin
     if subject.spec.serving.context_length is None:
         context = _context(subject, layout, limits, pool_bytes=pool, at_least=context)
     per_gpu = (*fixed, memory.kv_item(pool, Basis.ESTIMATED))
-    pod = memory.pod_items(checkpoint)
-    return _sizing(
+    asked = asked_host_memory(subject)
+    tier = host_tier(layout, size=asked, tensor=1, draft=0) if asked else None
+    pod = memory.pod_items(checkpoint, host_tier=asked or 0, encoder=encoder_bytes(subject))
+    sizing = _sizing(
         subject, layout, limits, context=context, pool=pool, per_gpu=per_gpu, per_pod=pod
     )
+    return replace(sizing, host_tier=tier)
 
 
 def _sizing(

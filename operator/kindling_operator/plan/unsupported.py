@@ -12,11 +12,8 @@ from kindling_operator.model.api import InferenceModelSpec
 from kindling_operator.model.api_cache import Cache
 from kindling_operator.model.api_model import Weights
 from kindling_operator.model.api_placement import Parallelism
-from kindling_operator.model.api_serving import Frontend, Gateway, SpeculationMode
-from kindling_operator.model.quantities import quantity_bytes
-
-LOCAL_SCHEMES = ("pvc", "file")
-"""Weights that this version can serve: they are already where the pod can read them."""
+from kindling_operator.model.api_serving import Gateway, SpeculationMode
+from kindling_operator.plan.mounts import LOCAL_SCHEMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +63,6 @@ def _above_one(size: int | None) -> str | None:
     return str(size) if size is not None and size > 1 else None
 
 
-def _above_zero(quantity: int | str | None) -> str | None:
-    return str(quantity) if quantity is not None and quantity_bytes(quantity) > 0 else None
-
-
 _ONE_GPU = "one GPU per replica is planned, remove it or set it to 1"
 
 UNSUPPORTED: tuple[Unsupported, ...] = (
@@ -92,21 +85,6 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         "spec.serving.speculation.mode",
         lambda s: "Fixed" if s.serving.speculation.mode is SpeculationMode.FIXED else None,
         "use Auto or Disabled, both of which draft nothing",
-    ),
-    Unsupported(
-        "spec.serving.mediaDomains",
-        lambda s: ", ".join(s.serving.media_domains) or None,
-        "send media inside the request as data: URLs",
-    ),
-    Unsupported(
-        "spec.serving.adapters",
-        lambda s: ", ".join(a.name for a in s.serving.adapters) or None,
-        "remove it and serve the base model",
-    ),
-    Unsupported(
-        "spec.serving.frontend",
-        lambda s: "Rust" if s.serving.frontend is Frontend.RUST else None,
-        "use Python",
     ),
     Unsupported(
         "spec.serving.disaggregation",
@@ -147,16 +125,6 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         "spec.scaling",
         lambda s: _if(s.scaling),
         "remove it and set spec.replicas, by hand or with a HorizontalPodAutoscaler",
-    ),
-    Unsupported(
-        "spec.cache.hostMemory",
-        lambda s: _above_zero(_cache(s).host_memory),
-        "remove it or set it to 0",
-    ),
-    Unsupported(
-        "spec.cache.encoderMemory",
-        lambda s: _above_zero(_cache(s).encoder_memory),
-        "remove it or set it to 0",
     ),
     Unsupported(
         "spec.cache.objectStore",

@@ -17,7 +17,7 @@ from kindling_operator.model.names import (
 )
 from kindling_operator.model.names import revision_object_name as object_name
 from kindling_operator.model.plan import EnginePlan
-from kindling_operator.plan.engine import WEIGHTS_ROOT
+from kindling_operator.plan.mounts import WEIGHTS_ROOT
 from kindling_operator.render.launch import drain
 from kindling_operator.render.metadata import labels, leader_selector
 from kindling_operator.render.quantities import cpu_quantity, memory_quantity

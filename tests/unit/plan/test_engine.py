@@ -48,7 +48,8 @@ def test_the_command_for_four_bit_flint() -> None:
     assert planned(spec).argv[10:] == (
         "--allowed-media-domains=fetching-media-is-off.invalid",
         "--gpu-memory-utilization=0.92",
-        "--attention-backend=FLASHINFER",
+        '--attention-config={"backend_per_kind":{"full_attention":"FLASHINFER",'
+        '"sliding_window":"FLASHINFER"}}',
         "--exclude-tools-when-tool-choice-none",
         "--reasoning-parser=glm47",
         "--tool-call-parser=glm47",
@@ -67,10 +68,10 @@ def multimodal(modalities: list[str] | None) -> Any:
 @pytest.mark.parametrize(
     ("modalities", "arguments"),
     [
-        (None, set()),
+        (None, {'--limit-mm-per-prompt={"audio":2,"image":8}'}),
         (["Text"], {"--language-model-only"}),
-        (["Text", "Image"], {'--limit-mm-per-prompt={"audio":0}'}),
-        (["Audio", "Image", "Text"], set()),
+        (["Text", "Image"], {'--limit-mm-per-prompt={"audio":0,"image":8}'}),
+        (["Audio", "Image", "Text"], {'--limit-mm-per-prompt={"audio":2,"image":8}'}),
     ],
 )
 def test_what_the_user_does_not_want_is_switched_off(

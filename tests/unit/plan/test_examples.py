@@ -74,9 +74,7 @@ CASES: dict[Reason, Callable[[], Decision]] = {
     Reason.INVALID_ARCHITECTURE: lambda: decided(
         Cluster(), tiny_spec(tiny_architecture(checkpoints=[{"name": "BF16", "bytes": 6}]))
     ),
-    Reason.NOT_YET_SUPPORTED: lambda: flint(
-        H200, serving={"adapters": [{"name": "legal", "uri": "pvc://weights/legal"}]}
-    ),
+    Reason.NOT_YET_SUPPORTED: lambda: flint(H200, scaling={"maxReplicas": 8}),
     Reason.FORBIDDEN_ARGUMENT: lambda: flint(H200, serving={"extraArgs": ["--max-model-len=9"]}),
     Reason.UNSUPPORTED_CHECKPOINT: lambda: decided(
         Cluster(), {"model": {**tiny_spec()["model"], "checkpoint": "NVFP4"}}

@@ -27,7 +27,12 @@ from kindling_operator.model.plan import Decision, RolloutState
 
 OTHER = tiny_spec(serving={"contextLength": 1024})
 BROKEN = tiny_spec(runtime={"image": "registry.test/broken"})
-REFUSED = tiny_spec(serving={"contextLength": 1024, "frontend": "Rust"})
+REFUSED = tiny_spec(
+    serving={
+        "contextLength": 1024,
+        "disaggregation": {"prefillReplicas": 1, "decodeReplicas": 1},
+    }
+)
 
 
 def current(decision: Decision) -> str:

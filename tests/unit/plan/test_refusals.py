@@ -157,6 +157,75 @@ CASES = {
         Reason.INVALID_ARCHITECTURE,
         "spec.model.custom: modalities has no Text, which every request contains: add it.",
     ),
+    "a model class that vLLM dropped": Case(
+        custom(architecture="TeleChatForCausalLM"),
+        Reason.INVALID_ARCHITECTURE,
+        "spec.model.custom.architecture TeleChatForCausalLM was removed from vLLM after 0.25.0, and"
+        " the runtime image has 0.32.0: describe an image with vLLM 0.25.0 under the chart's"
+        " `runtimes` and name it in spec.runtime.image, or serve another model.",
+    ),
+    "hosts to fetch media from, for a model of text": Case(
+        catalog_spec("flint", serving={"mediaDomains": ["assets.example.com"]}),
+        Reason.INVALID_SPEC,
+        "spec.serving.mediaDomains is given and flint takes Text only here: remove it, or add Image"
+        " or Audio to spec.serving.modalities.",
+    ),
+    "the Rust frontend where the image has none": Case(
+        tiny_spec(serving={"frontend": "Rust"}),
+        Reason.BROKEN_COMBINATION,
+        "spec.serving.frontend Rust needs vllm-rs, which the runtime image cpu (vLLM 0.32.0) does"
+        " not have: use Python.",
+    ),
+    "the Rust frontend with media": Case(
+        catalog_spec("inkling", serving={"frontend": "Rust"}),
+        Reason.INVALID_SPEC,
+        "spec.serving.frontend Rust cannot limit which hosts Image, Audio is fetched from: use"
+        " Python, or set spec.serving.modalities to Text.",
+    ),
+    "an argument that the Rust frontend does not know": Case(
+        catalog_spec(
+            "flint", serving={"frontend": "Rust", "extraArgs": ["--max-num-queued-reqs=9"]}
+        ),
+        Reason.FORBIDDEN_ARGUMENT,
+        "spec.serving.extraArgs: --max-num-queued-reqs ends the Rust frontend, which does not"
+        " implement it: remove it, or set spec.serving.frontend Python.",
+    ),
+    "adapters of a model without LoRA": Case(
+        catalog_spec("flint", serving={"adapters": [{"name": "a", "uri": "pvc://weights/a"}]}),
+        Reason.BROKEN_COMBINATION,
+        "spec.serving.adapters is given and the runtime image is not known to serve adapters of"
+        " Flint: remove it and serve the base model.",
+    ),
+    "an adapter that must be downloaded": Case(
+        catalog_spec("inkling", serving={"adapters": [{"name": "a", "uri": "s3://bucket/a"}]}),
+        Reason.NOT_YET_SUPPORTED,
+        "spec.serving.adapters a: s3://bucket/a is not downloaded by this version: copy the adapter"
+        " beside the weights and write pvc://weights/PATH or file:///PATH.",
+    ),
+    "an adapter in a claim of its own": Case(
+        catalog_spec("inkling", serving={"adapters": [{"name": "a", "uri": "pvc://other/a"}]}),
+        Reason.NOT_YET_SUPPORTED,
+        "spec.serving.adapters a: pvc://other/a is not supported by this version: copy the adapter"
+        " beside the weights and write pvc://weights/PATH or file:///PATH.",
+    ),
+    "an adapter that hides the model": Case(
+        catalog_spec("inkling", serving={"adapters": [{"name": "tiny", "uri": "file:///a"}]}),
+        Reason.INVALID_SPEC,
+        "spec.serving.adapters tiny has the name that requests select the base model by: give it"
+        " another name.",
+    ),
+    "a tier in host memory on CPU": Case(
+        tiny_spec(cache={"hostMemory": "8Gi"}),
+        Reason.INVALID_SPEC,
+        "spec.cache.hostMemory 8Gi is given and custom runs on CPU only, where the KV cache is in"
+        " host memory already: remove it.",
+    ),
+    "a cache of encoded media for a model of text": Case(
+        catalog_spec("flint", cache={"encoderMemory": "8Gi"}),
+        Reason.INVALID_SPEC,
+        "spec.cache.encoderMemory 8Gi is given and flint encodes neither images nor audio on a GPU"
+        " here: remove it.",
+    ),
     "weights that no GPU holds": Case(
         catalog_spec("inkling", model={"checkpoint": "BF16"}),
         Reason.WEIGHTS_DO_NOT_FIT,
@@ -220,7 +289,7 @@ def test_every_check_is_needed(check: checks.Check, monkeypatch: pytest.MonkeyPa
         refused = cluster().apply(case.spec).decide().refused
         return refused is not None and refused.message == case.message
 
-    unsupported = cluster().apply(merged(tiny_spec(), REFUSED["spec.serving.frontend"])).decide()
+    unsupported = cluster().apply(merged(tiny_spec(), REFUSED["spec.scaling.maxReplicas"])).decide()
     assert not all(map(as_it_should_be, CASES.values())) or unsupported.refused is None
 
 

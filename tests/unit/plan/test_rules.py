@@ -341,7 +341,18 @@ FEATURES: Final = (
     ),
 )
 
-CASES: Final = (*HARDWARE, *LAYOUTS, *DRAFTS, *FEATURES)
+SMALL_TIER: Final = Case(
+    "host_tier_holds_nothing",
+    "inkling",
+    Reason.INVALID_SPEC,
+    "spec.cache.hostMemory 100Mi is less than the 294.2 MiB that one prompt of Inkling takes with"
+    " TP8: give it at least so much, or 0.",
+    gpu=B200,
+    layout=Layout(tensor=8),
+    spec={"cache": {"hostMemory": "100Mi"}},
+)
+
+CASES: Final = (*HARDWARE, *LAYOUTS, *DRAFTS, *FEATURES, SMALL_TIER)
 EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule}-{case.model}")
 
 

@@ -61,7 +61,10 @@ def test_t3_inkling_has_no_paged_kv_cache_on_sm120() -> None:
 
 
 def test_t5_flint_gets_flashinfer() -> None:
-    assert "--attention-backend=FLASHINFER" in argv()
+    assert (
+        '--attention-config={"backend_per_kind":{"full_attention":"FLASHINFER",'
+        '"sliding_window":"FLASHINFER"}}'
+    ) in argv()
 
 
 def test_t7_a_gguf_folder_brings_config_and_tokenizer_by_name() -> None:

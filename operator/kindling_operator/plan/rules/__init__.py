@@ -44,6 +44,7 @@ OPTION_RULES: tuple[OptionRule, ...] = (
     features.adapters_do_not_work,
     features.host_tier_does_not_work,
     features.host_tier_spans_nodes,
+    features.host_tier_holds_nothing,
 )
 
 

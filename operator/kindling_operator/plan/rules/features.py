@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from kindling_operator.model.architecture import CapabilityStatus
+from kindling_operator.model.architecture import CapabilityStatus, Device
 from kindling_operator.model.conditions import Reason
 from kindling_operator.model.layout import Layout
-from kindling_operator.model.quantities import quantity_bytes
+from kindling_operator.model.quantities import format_bytes, quantity_bytes
 from kindling_operator.plan.candidate import Candidate, Refusal
-from kindling_operator.plan.capabilities import Feature, status_of
+from kindling_operator.plan.capabilities import Feature, runtime_for, status_of
+from kindling_operator.plan.kv import KVLayout, kv_layout
+from kindling_operator.plan.offload import least_tier_bytes
 from kindling_operator.plan.subject import Subject
 
 
@@ -62,6 +64,37 @@ def host_tier_spans_nodes(candidate: Candidate) -> Refusal | None:
         f"spec.cache.hostMemory {cache.host_memory} lies in the memory of one node"
         f" and {candidate.layout.name} has one engine on {candidate.layout.nodes} nodes: set it to"
         " 0.",
+    )
+
+
+def host_tier_holds_nothing(candidate: Candidate) -> Refusal | None:
+    """A tier that cannot hold the end of one prompt never gives a hit (trap T15).
+
+    Source: plan/offload.py, from vLLM 0.33.0's store mask and lookup.
+    """
+    cache = candidate.subject.spec.cache
+    asked = asked_host_memory(candidate.subject)
+    if cache is None or not asked:
+        return None
+    least = least_tier_bytes(kv_layout_of(candidate), tensor=candidate.layout.tensor)
+    if asked >= least:
+        return None
+    return Refusal(
+        Reason.INVALID_SPEC,
+        f"spec.cache.hostMemory {cache.host_memory} is less than the {format_bytes(least)} that one"
+        f" prompt of {candidate.subject.entry.title} takes with {candidate.layout.name}: give it"
+        " at least so much, or 0.",
+    )
+
+
+def kv_layout_of(candidate: Candidate) -> KVLayout:
+    """The KV cache of one rank of the fullest stage."""
+    return kv_layout(
+        candidate.subject.architecture,
+        block_tokens=runtime_for(candidate.subject, Device.GPU).block_tokens,
+        tensor_parallel=candidate.layout.tensor,
+        pipeline=candidate.layout.pipeline,
+        draft=candidate.draft,
     )
 
 
