@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from kindling_operator.cli_budget import memory_lines, speed_lines
@@ -26,8 +27,8 @@ def decision_text(
 ) -> str:
     """The whole text of one decision.
 
-    `nodes` are those that its pods are on, or would go to; `later` is what a model that waits would
-    run once there is room.
+    `nodes` are the places that its pods are on, or would go to (`places_of`); `later` is what a
+    model that waits would run once there is room.
     """
     return "\n".join(_lines(decision, terminal, nodes, later))
 
@@ -128,14 +129,22 @@ def _placement(plan: EnginePlan, nodes: Sequence[str]) -> str:
 
 
 def named(nodes: Sequence[str]) -> str:
-    """Nodes by name, the rest as a number."""
+    """Places by name, the rest as a number."""
     shown = ", ".join(nodes[:_PLACES])
     return shown if len(nodes) <= _PLACES else f"{shown} and {len(nodes) - _PLACES} more"
 
 
-def places_of(pods: Iterable[PodView]) -> tuple[str, ...]:
-    """The nodes that these pods are bound to."""
-    return tuple(sorted({pod.node for pod in pods if pod.node}))
+def places_of(pods: Iterable[PodView], kept: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Where replicas are or would go: a node, or the nodes of a group joined by "+".
+
+    `pods` are those that exist, `kept` the nodes on which room is kept, one entry per replica.
+    """
+    bound = (pod.node for pod in pods if pod.node)
+    count = Counter([*bound, *(" + ".join(nodes) for nodes in kept)])
+    return tuple(
+        f"{place} ({times} replicas)" if times > 1 else place
+        for place, times in sorted(count.items())
+    )
 
 
 def _host_tier(plan: EnginePlan) -> str:

@@ -16,12 +16,12 @@ from kindling_operator.cli_failure import REFUSED, usage
 from kindling_operator.cli_files import snapshot_of
 from kindling_operator.cli_summary import summary_lines
 from kindling_operator.cli_terminal import Terminal
-from kindling_operator.cli_what_if import once_there_is_room
 from kindling_operator.installation import environment
 from kindling_operator.model.names import Key
 from kindling_operator.model.plan import Decision
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan import plan
+from kindling_operator.plan.placement import Placements, placements
 from kindling_operator.render import render
 from kindling_operator.report.status import plan_status
 
@@ -31,8 +31,12 @@ FORMATS = ("table", "json", "yaml")
 def plan_command(options: argparse.Namespace) -> int:
     """Print every decision; 1 if any model would not get its pods now."""
     snapshot, keys = _offline(options) if options.nodes else _live(options)
-    decisions = [plan(snapshot, key) for key in keys]
-    print({"table": _table, "json": _json, "yaml": _yaml}[options.output](snapshot, decisions))
+    placed = placements(snapshot)
+    decisions = [plan(snapshot, key, placed) for key in keys]
+    if options.output == "table":
+        print(_table(snapshot, placed, decisions))
+    else:
+        print({"json": _json, "yaml": _yaml}[options.output](snapshot, decisions))
     return REFUSED if any(obstacle(decision) for decision in decisions) else 0
 
 
@@ -61,21 +65,23 @@ def _live(options: argparse.Namespace) -> tuple[Snapshot, Sequence[Key]]:
     return live_snapshot(options)
 
 
-def _table(snapshot: Snapshot, decisions: Sequence[Decision]) -> str:
+def _table(snapshot: Snapshot, placed: Placements, decisions: Sequence[Decision]) -> str:
     terminal = Terminal.of()
-    texts = [_text(snapshot, decision, terminal) for decision in decisions]
+    texts = [_text(snapshot, placed, decision, terminal) for decision in decisions]
     if len(decisions) > 1:
         texts.append("\n".join(summary_lines(snapshot, decisions, terminal)))
     return "\n\n".join(texts)
 
 
-def _text(snapshot: Snapshot, decision: Decision, terminal: Terminal) -> str:
-    waits = decision.refused is None and decision.current is None
+def _text(snapshot: Snapshot, placed: Placements, decision: Decision, terminal: Terminal) -> str:
+    key = decision.key
+    turn = placed.of(key) if key in placed else None
+    waits = turn is not None and decision.refused is None and decision.current is None
     return decision_text(
         decision,
         terminal,
-        nodes=places_of(snapshot.pods_of(decision.key)),
-        later=once_there_is_room(snapshot, decision.key) if waits else None,
+        nodes=places_of(snapshot.pods_of(key), turn.nodes if turn is not None else ()),
+        later=turn.choice.plan if turn is not None and waits else None,
     )
 
 

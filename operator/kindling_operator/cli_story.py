@@ -41,6 +41,18 @@ _DOING: Final = {
 }
 
 
+_WORDS: Final = (
+    (ConditionType.READY, ConditionStatus.TRUE, None, "serves"),
+    (ConditionType.ACCEPTED, ConditionStatus.FALSE, None, "refused"),
+    (ConditionType.AVAILABLE, ConditionStatus.TRUE, None, "serves, but a change has failed"),
+    (ConditionType.SCHEDULED, ConditionStatus.FALSE, None, "waits"),
+    (ConditionType.AVAILABLE, ConditionStatus.FALSE, Reason.SCALED_TO_ZERO, "has no replica"),
+    (ConditionType.PROGRESSING, ConditionStatus.FALSE, None, "fails"),
+    (ConditionType.AVAILABLE, ConditionStatus.FALSE, Reason.NO_READY_REPLICA, "starts"),
+)
+"""Where a model stands: the first that holds."""
+
+
 def story(seen: Seen, terminal: Terminal) -> str:
     """The whole text."""
     conditions = {each.type: each for each in stored_conditions(dict(seen.model.status))}
@@ -94,26 +106,17 @@ def _head(seen: Seen, conditions: dict[str, Condition], terminal: Terminal) -> I
 
 
 def _word(conditions: dict[str, Condition]) -> str:
-    if conditions[ConditionType.READY].status is ConditionStatus.TRUE:
-        return "serves"
-    if _is(conditions, ConditionType.ACCEPTED, ConditionStatus.FALSE):
-        return "refused"
-    if _is(conditions, ConditionType.AVAILABLE, ConditionStatus.TRUE):
-        return "serves, but a change has failed"
-    if _is(conditions, ConditionType.SCHEDULED, ConditionStatus.FALSE):
-        return "waits"
-    return "starts" if _is(conditions, ConditionType.PROGRESSING, ConditionStatus.TRUE) else "fails"
+    for kind, status, reason, word in _WORDS:
+        found = conditions.get(kind)
+        if found is not None and found.status is status and reason in (None, found.reason):
+            return word
+    return "fails"
 
 
 def _tone(conditions: dict[str, Condition]) -> Tone:
     word = _word(conditions)
     bad = word in ("refused", "fails")
     return Tone.GOOD if word == "serves" else Tone.BAD if bad else Tone.WARNING
-
-
-def _is(conditions: dict[str, Condition], kind: ConditionType, status: ConditionStatus) -> bool:
-    found = conditions.get(kind)
-    return found is not None and found.status is status
 
 
 def _stale(seen: Seen, terminal: Terminal) -> Iterator[str]:

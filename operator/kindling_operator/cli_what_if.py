@@ -7,16 +7,8 @@ from dataclasses import replace
 
 from kindling_operator.cli_decision import obstacle
 from kindling_operator.model.names import Key
-from kindling_operator.model.plan import EnginePlan
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan import plan
-
-
-def once_there_is_room(snapshot: Snapshot, key: Key) -> EnginePlan | None:
-    """What a waiting model would run if no pod and no other model held anything."""
-    alone = replace(snapshot, models={key: snapshot.models[key]}, pods=(), used={})
-    current = plan(alone, key).current
-    return current.plan if current is not None else None
 
 
 def awaited(snapshot: Snapshot, key: Key, earlier: Sequence[Key]) -> tuple[Key, ...]:
