@@ -21,6 +21,7 @@ from kindling_operator.model.names import (
 )
 from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.snapshot import Environment, Snapshot
+from kindling_operator.observe.beside import Beside, beside
 from kindling_operator.observe.cache import Cache
 from kindling_operator.observe.fields import items, mapping, number, text
 from kindling_operator.observe.watched import WATCHED, Entry, Watched
@@ -70,6 +71,7 @@ async def look(kube: Kube, environment: Environment, namespaces: Iterable[str] =
                 entries[f"{entry.namespace}/{entry.name}"] = [entry]
     cache = Cache(environment)
     cache.attach(indices)
+    cache.follow(await _beside(kube, namespaces))
     return replace(cache.snapshot(now=datetime.now(UTC)), synced=True)
 
 
@@ -99,6 +101,33 @@ def not_allowed(verb: str, kind: Kind, *, where: str, instead: str) -> Failure:
         f" {kind.plural}, or {instead}",
         code=REFUSED,
     )
+
+
+async def _beside(kube: Kube, namespaces: Iterable[str]) -> Beside:
+    """Pods of others and devices, listed once."""
+    sources = beside(
+        kube,
+        namespaces=namespaces,
+        pods_changed=_nothing,
+        devices_changed=_nothing,
+        beat=lambda _: _nothing,
+    )
+    for each in sources.lists:
+        try:
+            await each()
+        except NotFoundError:
+            continue
+        except ForbiddenError as error:
+            raise Failure(
+                f"{error}: ask for a role with the verb list on pods, resourceslices,"
+                " resourceclaims and deviceclasses, or plan from files with --nodes and --pods",
+                code=REFUSED,
+            ) from error
+    return sources
+
+
+def _nothing() -> None:
+    """Nobody waits for a list that is made once."""
 
 
 async def _entries(kube: Kube, watched: Watched, namespace: str) -> list[Entry]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,12 @@ import yaml
 
 from kindling_operator.cli_failure import usage
 from kindling_operator.model.names import KIND
-from kindling_operator.model.objects import ClaimView
+from kindling_operator.model.objects import ClaimView, NodeUse
 from kindling_operator.model.parse import Invalid, ParsedModel, parse
 from kindling_operator.model.snapshot import Environment, Snapshot
 from kindling_operator.observe import parse as views
+from kindling_operator.observe.foreign import ForeignPods
+from kindling_operator.observe.nodes import node
 from kindling_operator.plan.mounts import weights_mount
 
 Body = Mapping[str, Any]
@@ -35,8 +37,9 @@ def snapshot_of(
     file that cannot be read.
     """
     models = {model.key: model for model in models_of(models_file, namespace)}
-    nodes = [views.node(body) for body in _objects(nodes_file, "Node")]
-    pods = [views.pod(body) for body in _objects(pods_file, "Pod")] if pods_file else []
+    nodes = [node(body) for body in _objects(nodes_file, "Node")]
+    bodies = list(_objects(pods_file, "Pod")) if pods_file else []
+    pods = [views.pod(body) for body in bodies]
     return Snapshot(
         now=datetime.now(UTC),
         synced=True,
@@ -45,7 +48,17 @@ def snapshot_of(
         nodes=tuple(sorted(nodes, key=lambda node: node.name)),
         pods=tuple(sorted((p for p in pods if p is not None), key=lambda p: (p.namespace, p.name))),
         claims=tuple(claim for model in models.values() for claim in _claims(model)),
+        used=_used(bodies),
     )
+
+
+def _used(pods: Iterable[Body]) -> Mapping[str, NodeUse]:
+    """What the pods take that have no view of their own, by node."""
+    others = ForeignPods()
+    for body in pods:
+        if views.model_key(body) is None:
+            others.put(msgspec.json.encode(body))
+    return others.used
 
 
 def models_of(path: str, namespace: str) -> Iterator[ParsedModel | Invalid]:

@@ -21,6 +21,7 @@ from kindling_operator.model.names import Kind
 from kindling_operator.model.snapshot import Environment
 from kindling_operator.observe.watched import MODELS, WATCHED
 from kindling_operator.plan import plan
+from kindling_operator.plan.placement import placements
 from kindling_operator.reconcile.process import KINDS_TASK, Process
 from kindling_operator.render import render
 from kindling_operator.report.metrics import Metrics
@@ -74,6 +75,7 @@ async def _run(settings: Settings) -> int:
             lease_kube=lease_kube,
             fence=fence,
             plan=plan,
+            sweep=placements,
             render=render,
         )
         return await _supervise(process, settings, minor, absent)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, Final, Self
 
@@ -130,6 +131,44 @@ class Kube:
         except NotFoundError:
             return False
         return True
+
+    @asynccontextmanager
+    async def reading(
+        self,
+        kind: Kind,
+        *,
+        wait: aiohttp.ClientTimeout,
+        namespace: str = "",
+        selector: str = "",
+        following: str = "",
+        since: str = "",
+        seconds: int = 0,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A page of a list, the one that is `following`, or a watch of what changes `since` a
+        version for so many `seconds`: the answer, whose body is not read yet."""
+        watch = {"resource_version": since, "watch": "true", "timeout_seconds": seconds}
+        page = {"limit": PAGE, "_continue": following or None}
+        verb = "watch" if since else "list"
+        started, outcome = time.monotonic(), "ok"
+        try:
+            answer = await self._dynamic.get(
+                self._resource(kind),
+                namespace=namespace or None,
+                label_selector=selector or None,
+                query_params=[("allowWatchBookmarks", "true")] if since else [],
+                header_params={},
+                serialize=False,
+                _request_timeout=wait,
+                **(watch if since else page),
+            )
+            async with answer:
+                yield answer
+        except Exception as error:
+            known = translate(error, what=f"{verb} {kind.kind}")
+            outcome = known.reason
+            raise known from error
+        finally:
+            self._counted(verb, kind.kind, outcome, time.monotonic() - started)
 
     async def _page(self, kind: Kind, query: dict[str, Any]) -> Body:
         resource = self._resource(kind)

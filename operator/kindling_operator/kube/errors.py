@@ -43,6 +43,12 @@ class ForbiddenError(KubeError):
     reason = "Forbidden"
 
 
+class ExpiredError(KubeError):
+    """410: the place in a list or stream is forgotten; list again."""
+
+    reason = "Expired"
+
+
 class TooManyRequestsError(KubeError):
     """429: the server asks for patience; `retry_after` in seconds, None if it does not say."""
 
@@ -75,6 +81,7 @@ _BY_STATUS: Final[dict[int, type[KubeError]]] = {
     403: ForbiddenError,
     404: NotFoundError,
     409: ConflictError,
+    410: ExpiredError,
     413: InvalidError,
     415: InvalidError,
     422: InvalidError,

@@ -14,4 +14,10 @@ LEASE: Final = Kind("coordination.k8s.io/v1", "Lease", "leases")
 PRIORITY_CLASS: Final = Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses")
 EVENT: Final = Kind("events.k8s.io/v1", "Event", "events")
 
-CLUSTER_SCOPED: Final = frozenset({NODE, PRIORITY_CLASS})
+# Dynamic resource allocation, which a cluster may lack.
+RESOURCE_SLICE: Final = Kind("resource.k8s.io/v1", "ResourceSlice", "resourceslices")
+RESOURCE_CLAIM: Final = Kind("resource.k8s.io/v1", "ResourceClaim", "resourceclaims")
+DEVICE_CLASS: Final = Kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses")
+DEVICE_KINDS: Final = (RESOURCE_SLICE, RESOURCE_CLAIM, DEVICE_CLASS)
+
+CLUSTER_SCOPED: Final = frozenset({NODE, PRIORITY_CLASS, RESOURCE_SLICE, DEVICE_CLASS})

@@ -45,8 +45,10 @@ class NodeView:
     takes, `gpus` allocatable devices, `gpu_memory` bytes of one of them, `architecture` as in
     kubernetes.io/arch, `driver` NVIDIA's (580.65.06). `clique` is the NVLink domain that spans
     nodes (nvidia.com/gpu.clique), "" where a node is its own. `sliced` tells that the devices are
-    MIG slices or time shares, so that one of them is not a GPU. All "" or 0 where the node does not
-    say.
+    MIG slices or time shares, so that one of them is not a GPU. `gpu_hint` is what the cloud's own
+    label says of GPUs that nobody describes ("label=value"), `claim_gpus` how many there are that
+    only a ResourceClaim gets, `compute` the compute capability (9.0). All "" or 0 where the node
+    does not say.
     """
 
     name: str
@@ -67,6 +69,9 @@ class NodeView:
     instance_type: str = ""
     sliced: bool = False
     pods: int = 0
+    gpu_hint: str = ""
+    claim_gpus: int = 0
+    compute: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +128,25 @@ class NodeUse:
     memory: int = 0
     ephemeral: int = 0
     pods: int = 0
+
+    def plus(self, other: NodeUse) -> NodeUse:
+        """Both together."""
+        return NodeUse(
+            cpu_millis=self.cpu_millis + other.cpu_millis,
+            memory=self.memory + other.memory,
+            ephemeral=self.ephemeral + other.ephemeral,
+            pods=self.pods + other.pods,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHold:
+    """GPUs of a node that a ResourceClaim has: `name` is the pod that uses it, else the claim."""
+
+    namespace: str
+    name: str
+    node: str
+    gpus: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,16 @@ from datetime import datetime
 from kindling_operator.model.architecture import CatalogEntry, Device
 from kindling_operator.model.gpu import GpuFacts, SpeedFacts
 from kindling_operator.model.names import Key, Kind
-from kindling_operator.model.objects import ChildView, ClaimView, NodeUse, NodeView, PodView
+from kindling_operator.model.objects import (
+    ChildView,
+    ClaimView,
+    DeviceHold,
+    NodeUse,
+    NodeView,
+    PodView,
+)
 from kindling_operator.model.parse import Invalid, ParsedModel
+from kindling_operator.model.pods import Pods
 from kindling_operator.model.runtime import RuntimeFacts
 
 
@@ -69,7 +77,7 @@ class Snapshot:
     `endpoints` the names of the pods that its Service sends traffic to.
     `priorities` is the value of each PriorityClass by name: models with a higher one plan first.
     `used` is, by node, what the pods take that are not in `pods`: those without GPUs that are not
-    ours.
+    ours. `device_holds` are GPUs that ResourceClaims have.
     `absent` are the optional kinds (names.OPTIONAL_KINDS) that the cluster lacks.
     `synced` is False until every watch has delivered its first list: nothing is deleted then.
     """
@@ -85,11 +93,13 @@ class Snapshot:
     endpoints: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
     used: Mapping[str, NodeUse] = field(default_factory=dict)
+    device_holds: tuple[DeviceHold, ...] = ()
     absent: frozenset[Kind] = frozenset()
 
     def pods_of(self, key: Key) -> tuple[PodView, ...]:
         """Serving pods of one model, by name."""
-        return tuple(pod for pod in self.pods if pod.model == key)
+        pods = self.pods if isinstance(self.pods, Pods) else Pods(self.pods)
+        return pods.by_model.get(key, ())
 
     def claim(self, namespace: str, name: str) -> ClaimView | None:
         """The claim of that name, or None."""

@@ -1,14 +1,26 @@
-"""The indexes as one snapshot: rebuilt where an event has touched them, shared where not."""
+"""The indexes, and what is watched beside them, as one snapshot.
+
+It is rebuilt where an event has touched it, and shared where not.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
+from kindling_operator.kube.fence import Clock, boottime
 from kindling_operator.model.names import Key
-from kindling_operator.model.objects import ChildView, ClaimView, NodeView, PodView
+from kindling_operator.model.objects import (
+    ChildView,
+    ClaimView,
+    DeviceHold,
+    NodeUse,
+    NodeView,
+)
 from kindling_operator.model.parse import Invalid, ParsedModel
+from kindling_operator.model.pods import Pods
 from kindling_operator.model.snapshot import Environment, Snapshot
+from kindling_operator.observe.beside import Beside
 from kindling_operator.observe.watched import (
     CHILDREN,
     CLAIMS,
@@ -22,6 +34,9 @@ from kindling_operator.observe.watched import (
     Watched,
 )
 
+USED_SECONDS: Final = 10.0
+"""How old the sums of other pods may be."""
+
 Index = Mapping[Any, Iterable[Entry]]
 """A kopf index as we fill it: one Entry per object."""
 
@@ -34,23 +49,33 @@ class World:
     nodes: tuple[NodeView, ...]
     holders: tuple[tuple[str, str, int, str, bool], ...]
     priorities: tuple[tuple[str, int], ...]
+    used: Mapping[str, NodeUse]
+    device_holds: tuple[DeviceHold, ...]
 
 
 class Cache:
     """Read-only face of the indexes. `touch` after every event, `snapshot` before every decision.
 
-    `synced` is False until the first event after all kinds have been listed.
+    It is synced once kopf has listed all its kinds, which its first event tells, and each source
+    beside it has as well.
     """
 
-    def __init__(self, environment: Environment) -> None:
-        self.synced = False
+    def __init__(self, environment: Environment, *, clock: Clock = boottime) -> None:
+        self._indexed = False
+        self._beside = Beside()
+        self._clock = clock
         self._environment = environment
         self._indices: Mapping[str, Index] = {}
         self._gone: set[str] = set()
         self._stale = {watched.id for watched in WATCHED}
         self._models: dict[Key, ParsedModel | Invalid] = {}
         self._nodes: tuple[NodeView, ...] = ()
-        self._pods: tuple[PodView, ...] = ()
+        self._pods = Pods()
+        self._holds: object = ()
+        self._uses: object = ()
+        self._used: dict[str, NodeUse] = {}
+        self._used_at = float("-inf")
+        self._device_holds: tuple[DeviceHold, ...] = ()
         self._claims: tuple[ClaimView, ...] = ()
         self._children: dict[Key, tuple[ChildView, ...]] = {}
         self._endpoints: dict[Key, tuple[str, ...]] = {}
@@ -64,10 +89,24 @@ class Cache:
         """Whether there is an index of that kind: the cluster may lack an optional one."""
         return watched.id in self._indices
 
+    def follow(self, beside: Beside) -> None:
+        """Take these sources for what kopf does not watch."""
+        self._beside = beside
+        self._stale.update((PODS.id, NODES.id))
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything has been listed once."""
+        return self._indexed and self._beside.synced
+
     def touch(self, watched: Watched) -> None:
         """An event of this kind has been indexed."""
-        self.synced = True
+        self._indexed = True
         self._stale.add(watched.id)
+
+    def touch_devices(self) -> None:
+        """Something of dynamic resource allocation has changed."""
+        self._stale.add(NODES.id)
 
     def forget(self, uids: Iterable[str]) -> None:
         """These objects are known to be gone although no event said so. A uid never comes back."""
@@ -103,6 +142,8 @@ class Cache:
             endpoints=self._endpoints,
             priorities=self._priorities,
             absent=frozenset(w.kind for w in WATCHED if w.optional and not self.watches(w)),
+            used=self._used,
+            device_holds=self._device_holds,
         )
 
     def world(self) -> World:
@@ -120,6 +161,8 @@ class Cache:
                 if pod.gpus
             ),
             priorities=tuple(self._priorities.items()),
+            used=self._used,
+            device_holds=self._device_holds,
         )
 
     def claims(self) -> tuple[ClaimView, ...]:
@@ -133,9 +176,14 @@ class Cache:
         if MODELS.id in stale:
             self._models = {entry.view.key: entry.view for entry in self._sorted(MODELS)}
         if NODES.id in stale:
-            self._nodes = tuple(entry.view for entry in self._sorted(NODES))
-        if PODS.id in stale:
-            self._pods = tuple(entry.view for entry in self._sorted(PODS))
+            nodes = self._beside.nodes(entry.view for entry in self._sorted(NODES))
+            # A node's heartbeat changes nothing that is read: the same tuple tells so at once.
+            self._nodes = self._nodes if nodes == self._nodes else nodes
+            self._device_holds = self._beside.device_holds()
+        if PODS.id in stale or self._holds != self._beside.holds:
+            self._holds = self._beside.holds
+            self._pods = self._all_pods()
+        self._refresh_used()
         if CLAIMS.id in stale:
             self._claims = tuple(entry.view for entry in self._sorted(CLAIMS))
         if PRIORITIES.id in stale:
@@ -144,6 +192,18 @@ class Cache:
             self._endpoints = self._ready_pods()
         if any(watched.id in stale for watched in CHILDREN):
             self._children = self._children_by_model()
+
+    def _refresh_used(self) -> None:
+        """Pods of others come and go all the time: their sums are renewed now and then, as each new
+        view of them makes every model be placed again."""
+        uses, now = self._beside.uses, self._clock()
+        if uses != self._uses and now - self._used_at >= USED_SECONDS:
+            self._uses, self._used_at, self._used = uses, now, self._beside.used()
+
+    def _all_pods(self) -> Pods:
+        own = (entry.view for entry in self._sorted(PODS))
+        pods = (*own, *self._beside.holders())
+        return Pods(sorted(pods, key=lambda pod: (pod.namespace, pod.name)))
 
     def _sorted(self, watched: Watched) -> list[Entry]:
         return sorted(self.entries(watched), key=lambda entry: (entry.namespace, entry.name))

@@ -14,10 +14,8 @@ from kindling_operator.model.objects import (
     ChildView,
     ClaimView,
     EndpointsView,
-    NodeView,
     ObjectRef,
     PodView,
-    Taint,
 )
 from kindling_operator.model.parse import Invalid, ParsedModel, parse
 from kindling_operator.observe.fields import (
@@ -26,12 +24,11 @@ from kindling_operator.observe.fields import (
     flag,
     items,
     mapping,
-    millis,
     moment,
     number,
-    strings,
     text,
 )
+from kindling_operator.observe.requests import read_requests
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _KEPT_METADATA: Final = ("name", "namespace", "labels", "annotations", "ownerReferences")
@@ -54,38 +51,11 @@ def model(body: Body) -> ParsedModel | Invalid | None:
         return None
 
 
-def node(body: Body) -> NodeView:
-    """A node as placement sees it."""
-    labels = strings(body, "metadata", "labels")
-    ready = any(
-        text(each, "type") == "Ready" and text(each, "status") == "True"
-        for each in items(body, "status", "conditions")
-    )
-    allocatable = mapping(body, "status", "allocatable")
-    return NodeView(
-        name=text(body, "metadata", "name"),
-        labels=labels,
-        architecture=text(body, "status", "nodeInfo", "architecture")
-        or labels.get(names.LABEL_ARCHITECTURE, ""),
-        ready=ready,
-        unschedulable=flag(body, "spec", "unschedulable"),
-        cpu_millis=millis(allocatable, "cpu"),
-        memory=amount(allocatable, "memory"),
-        gpus=amount(allocatable, names.GPU_RESOURCE),
-        gpu_product=labels.get(names.LABEL_GPU_PRODUCT, ""),
-        gpu_memory=amount(labels, names.LABEL_GPU_MEMORY) << 20,
-        taints=tuple(
-            Taint(text(each, "key"), text(each, "value"), text(each, "effect"))
-            for each in items(body, "spec", "taints")
-        ),
-    )
-
-
 def pod(body: Body) -> PodView | None:
     """A pod of ours, or one that holds or awaits GPUs; None for any other."""
-    model, gpus = model_key(body), _gpus_of(body)
+    model, wanted = model_key(body), read_requests(body)
     phase = text(body, "status", "phase")
-    if model is None and (gpus == 0 or phase in _ENDED):
+    if model is None and (wanted.gpus == 0 or phase in _ENDED):
         return None
     conditions = {text(each, "type"): each for each in items(body, "status", "conditions")}
     scheduled = conditions.get("PodScheduled", {})
@@ -98,7 +68,10 @@ def pod(body: Body) -> PodView | None:
         created=moment(body, "metadata", "creationTimestamp"),
         node=text(body, "spec", "nodeName"),
         phase=phase,
-        gpus=gpus,
+        gpus=wanted.gpus,
+        cpu_millis=wanted.cpu_millis,
+        memory=wanted.memory,
+        ephemeral=wanted.ephemeral,
         model=model,
         revision=text(body, "metadata", "labels", names.LABEL_REVISION),
         ready=text(conditions.get("Ready"), "status") == "True",
@@ -252,24 +225,3 @@ def _since(condition: object, status: str) -> datetime | None:
     if text(condition, "status") != status or not text(condition, "lastTransitionTime"):
         return None
     return moment(condition, "lastTransitionTime")
-
-
-def _gpus_of(body: Body) -> int:
-    """Devices that the pod holds at most at one time (KEP-753: sidecars stay, inits take turns)."""
-    sidecars = peak = 0
-    for each in items(body, "spec", "initContainers"):
-        wanted = _container_gpus(each)
-        if text(each, "restartPolicy") == "Always":
-            sidecars += wanted
-            peak = max(peak, sidecars)
-        else:
-            peak = max(peak, sidecars + wanted)
-    running = sum(_container_gpus(each) for each in items(body, "spec", "containers"))
-    return max(peak, sidecars + running)
-
-
-def _container_gpus(container: Mapping[str, Any]) -> int:
-    # Extended resources cannot be overcommitted, so request and limit are equal where both stand.
-    resources = mapping(container, "resources")
-    limit = amount(resources, "limits", names.GPU_RESOURCE)
-    return limit or amount(resources, "requests", names.GPU_RESOURCE)

@@ -9,13 +9,13 @@ from kindling_operator.kube.kinds import CLAIM, ENDPOINT_SLICE, MODEL, NODE, POD
 from kindling_operator.model import names
 from kindling_operator.model.names import CHILD_KINDS, OPTIONAL_KINDS, Key, Kind
 from kindling_operator.observe.fields import Body, text
+from kindling_operator.observe.nodes import node
 from kindling_operator.observe.parse import (
     child,
     claim,
     endpoints,
     model,
     model_key,
-    node,
     pod,
     priority,
 )
@@ -96,7 +96,7 @@ def no_key(_body: Body) -> None:
 
 MODELS: Final = Watched(MODEL, model, own_key)
 NODES: Final = Watched(NODE, node, no_key)
-PODS: Final = Watched(POD, pod, model_key, complete=False)
+PODS: Final = Watched(POD, pod, model_key, selector=names.LABEL_MODEL, complete=False)
 CLAIMS: Final = Watched(CLAIM, claim, no_key)
 ENDPOINTS: Final = Watched(ENDPOINT_SLICE, endpoints, model_key, selector=OURS, complete=False)
 CHILDREN: Final = tuple(

@@ -44,7 +44,8 @@ class GpuClass:
 
 def gpu_class(node: NodeView) -> GpuClass | None:
     """The class of a node's GPUs; None if it has none or does not say which."""
-    version = node.labels.get(LABEL_GPU_MAJOR, "") + node.labels.get(LABEL_GPU_MINOR, "0")
+    labelled = node.labels.get(LABEL_GPU_MAJOR, "") + node.labels.get(LABEL_GPU_MINOR, "0")
+    version = node.compute.replace(".", "") or labelled
     described = node.gpu_product and node.gpu_memory and version.isdecimal() and len(version) > 1
     if not node.gpus or not described:
         return None

@@ -55,6 +55,24 @@ class Placements:
     def __contains__(self, key: Key) -> bool:
         return key in self._found
 
+    def get(self, key: Key) -> Placed | Exception | None:
+        """One model's, whatever came of its turn."""
+        return self._found.get(key)
+
+    def keeping(self, old: Placements) -> Placements:
+        """The same, with the old objects where they are equal."""
+        return Placements(
+            {
+                key: before if before is not None and before == found else found
+                for key, found in self._found.items()
+                for before in (old.get(key),)
+            }
+        )
+
+    def changed(self, old: Placements) -> frozenset[Key]:
+        """The models that have another place than they had."""
+        return frozenset(key for key, found in self._found.items() if found is not old.get(key))
+
     def of(self, key: Key) -> Placed:
         """One model's; raises what its turn raised, `KeyError` for one that had no turn."""
         found = self._found[key]
@@ -68,7 +86,12 @@ def placements(snapshot: Snapshot, *, until: Key | None = None) -> Placements:
 
     Models that are being deleted come last and keep nothing free.
     """
-    room = room_of(fleet_of(snapshot.nodes), snapshot.pods, used=snapshot.used)
+    room = room_of(
+        fleet_of(snapshot.nodes),
+        snapshot.pods,
+        used=snapshot.used,
+        device_holds=snapshot.device_holds,
+    )
     found: dict[Key, Placed | Exception] = {}
     for model in (*models_in_order(snapshot), *_leaving(snapshot)):
         # A model that cannot be decided on fails in its own pass: no reason to stop the others.

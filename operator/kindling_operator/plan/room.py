@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from kindling_operator.model.names import Key
-from kindling_operator.model.objects import NodeUse, NodeView, PodView
+from kindling_operator.model.objects import DeviceHold, NodeUse, NodeView, PodView
 from kindling_operator.plan.devices import GpuClass
 from kindling_operator.plan.fleet import Fleet, Pool, domain
 
@@ -244,10 +244,12 @@ def room_of(
     pods: Iterable[PodView],
     *,
     used: Mapping[str, NodeUse] = MappingProxyType({}),
+    device_holds: Iterable[DeviceHold] = (),
 ) -> Room:
     """The room beside every bound pod that still holds its share.
 
-    `used` is what other pods take of each node, as in Snapshot.
+    `used` is what other pods take of each node and `device_holds` are GPUs that claims have, both
+    as in Snapshot.
     """
     free = {node.name: _allocatable(node) for node in fleet.nodes}
     for name, use in used.items():
@@ -261,6 +263,10 @@ def room_of(
         free[pod.node] = free[pod.node].plus(requested(pod), -1)
         if pod.gpus:
             held.setdefault(pod.node, Counter())[holder_of(pod)] += pod.gpus
+    for hold in device_holds:
+        if hold.node in free:
+            free[hold.node] = free[hold.node].plus(Amounts(hold.gpus), -1)
+            held.setdefault(hold.node, Counter())[Key(hold.namespace, hold.name)] += hold.gpus
     return Room(fleet, free, held)
 
 

@@ -12,12 +12,14 @@ from kindling_operator.kube.fence import Fence
 from kindling_operator.model.names import Key
 from kindling_operator.model.snapshot import Environment
 from kindling_operator.observe.audit import Auditor
+from kindling_operator.observe.beside import beside
 from kindling_operator.observe.cache import Cache, Index
 from kindling_operator.observe.fields import Body, text
 from kindling_operator.observe.watched import CLAIMS, MODELS, NODES, PODS, PRIORITIES, Watched
 from kindling_operator.reconcile.health import Health
 from kindling_operator.reconcile.lease import Elector, LeaseTiming
-from kindling_operator.reconcile.loop import Plan, Reconciler, Render
+from kindling_operator.reconcile.loop import Reconciler, Render
+from kindling_operator.reconcile.placing import Placing, PlanOne, Sweep
 from kindling_operator.reconcile.queue import Queue
 from kindling_operator.reconcile.watchdog import WorldWatch, audit, measure_lag, notice_kinds
 from kindling_operator.reconcile.workers import work
@@ -68,7 +70,8 @@ class Process:
         kube: Kube,
         lease_kube: Kube,
         fence: Fence,
-        plan: Plan,
+        plan: PlanOne,
+        sweep: Sweep,
         render: Render,
     ) -> None:
         """`kube` writes through `fence`; `lease_kube` does not, for the Lease itself."""
@@ -78,16 +81,31 @@ class Process:
         self.health = Health()
         self.queue: Queue[Key] = Queue()
         self.cache = Cache(environment)
-        self._world = WorldWatch(self.cache, self.queue)
         self.elector = self._elector(lease_kube, fence)
+        self._placing = Placing(plan, sweep, wake=self.queue.add)
+        self._world = WorldWatch(
+            self.cache,
+            self.queue,
+            self._placing,
+            leading=self.elector.leading.is_set,
+            now=_now,
+        )
+        self._beside = beside(
+            kube,
+            namespaces=tuning.namespaces,
+            pods_changed=self._pods_changed,
+            devices_changed=self._devices_changed,
+            beat=self.health.beater,
+        )
+        self.cache.follow(self._beside)
         self._reconciler = Reconciler(
             kube,
             self.cache,
             Recorder(kube, instance=tuning.identity),
             metrics,
-            plan=plan,
+            plan=self._placing.decide,
             render=render,
-            now=lambda: datetime.now(UTC),
+            now=_now,
         )
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -131,6 +149,7 @@ class Process:
                 resync=tuning.resync_interval,
             ),
         }
+        coroutines |= {f"watch-{n}": run() for n, run in enumerate(self._beside.runs)}
         coroutines |= {f"worker-{n}": self._worker(f"worker-{n}") for n in range(tuning.workers)}
         self._tasks = [asyncio.create_task(c, name=name) for name, c in coroutines.items()]
         return self._tasks
@@ -158,11 +177,28 @@ class Process:
         """The watch delivered an object, and the index has it; or it is gone."""
         self._metrics.last_event.labels(watched.id).set(time.time())
         self.cache.touch(watched)
-        self.health.synced()
+        self._heard()
         for key in watched.wakes(body):
             self.queue.add(key)
         if watched.id in _CONCERN_ALL:
             self._world.touch()
+
+    def _pods_changed(self) -> None:
+        """A pod of somebody else takes more of a node, or less."""
+        self._metrics.last_event.labels("foreign-pods").set(time.time())
+        self._heard()
+        self._world.touch()
+
+    def _devices_changed(self) -> None:
+        """Something of dynamic resource allocation has changed."""
+        self.cache.touch_devices()
+        self._heard()
+        self._world.touch()
+
+    def _heard(self) -> None:
+        """Something has been delivered: perhaps the last of the first lists."""
+        if self.cache.synced:
+            self.health.synced()
 
     def lease_event(self, body: Body) -> None:
         """The watch delivered our Lease."""
@@ -185,6 +221,10 @@ class Process:
         if leads:
             for key in self.cache.model_keys():
                 self.queue.add(key)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:

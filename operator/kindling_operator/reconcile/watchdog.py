@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
+from datetime import datetime
 
 from kindling_operator.kube.client import Kube
 from kindling_operator.kube.errors import KubeError, UnavailableError
@@ -13,6 +14,7 @@ from kindling_operator.observe.audit import Auditor, Findings
 from kindling_operator.observe.cache import Cache, World
 from kindling_operator.observe.watched import MODELS, WATCHED, Watched
 from kindling_operator.reconcile.health import Health
+from kindling_operator.reconcile.placing import Placing
 from kindling_operator.reconcile.queue import Queue
 from kindling_operator.report.metrics import Metrics
 
@@ -20,6 +22,10 @@ logger = logging.getLogger(__name__)
 
 DEBOUNCE_SECONDS = 1.0
 """A node that comes or goes makes a storm of events; one look after it is enough."""
+SWEEP_SHARE = 4.0
+"""At least so many times as long as the last sweep took passes before the next."""
+LOOK_SECONDS = 30.0
+"""All models are placed again after that long without an event that concerns all."""
 LAG_SECONDS = 1.0
 KINDS_SECONDS = 30.0
 """Time between two looks at the kinds that a cluster may lack."""
@@ -30,9 +36,21 @@ FULL_AUDIT_ROUNDS = 5
 class WorldWatch:
     """Wakes models when something changed that is not theirs: nodes, other pods, claims."""
 
-    def __init__(self, cache: Cache, queue: Queue[Key]) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        queue: Queue[Key],
+        placing: Placing,
+        *,
+        leading: Callable[[], bool],
+        now: Callable[[], datetime],
+    ) -> None:
+        """Only a process that is `leading` places models."""
         self._cache = cache
         self._queue = queue
+        self._placing = placing
+        self._leading = leading
+        self._now = now
         self._dirty = asyncio.Event()
         self._world: World | None = None
         self._claims: frozenset[ClaimView] = frozenset()
@@ -46,22 +64,36 @@ class WorldWatch:
         while True:
             beat()
             try:
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(LOOK_SECONDS):
                     await self._dirty.wait()
             except TimeoutError:
+                self.wake(also_same=True)
                 continue
-            await asyncio.sleep(DEBOUNCE_SECONDS)
+            # A sweep over a large cluster takes its time, and others want theirs.
+            await asyncio.sleep(max(DEBOUNCE_SECONDS, SWEEP_SHARE * self._placing.seconds))
             self._dirty.clear()
             self.wake()
 
-    def wake(self) -> None:
-        """Enqueue the models that a change since the last call concerns."""
+    def wake(self, *, also_same: bool = False) -> None:
+        """Place all models again if the world has changed since the last call, or `also_same`, and
+        enqueue those that this concerns.
+
+        Without an event, time and what became of the models themselves may have changed a place.
+        """
+        if not self._cache.synced or not self._leading():
+            self._world = None
+            self._placing.forget()
+            return
         world, claims = self._cache.world(), frozenset(self._cache.claims())
-        if world != self._world:
+        if self._world is None:
             self._add(self._cache.model_keys())
-        else:
+        elif world != self._world or claims != self._claims:
+            self._add(self._placing.renew(self._cache.snapshot(now=self._now())))
+            self._add(self._placing.unsettled())
             for namespace in {claim.namespace for claim in claims ^ self._claims}:
                 self._add(self._cache.model_keys_of(namespace))
+        elif also_same:
+            self._add(self._placing.renew(self._cache.snapshot(now=self._now())))
         self._world, self._claims = world, claims
 
     def _add(self, keys: Iterable[Key]) -> None:

@@ -11,7 +11,7 @@ from tests.support.onenode import ROOT
 from kindling_operator.catalog import gpus
 from kindling_operator.cli import main
 from kindling_operator.model.objects import NodeView
-from kindling_operator.observe.parse import node
+from kindling_operator.observe.nodes import node
 
 FOLDER: Final = ROOT / "docs" / "examples" / "nodes"
 MODELS: Final = ROOT / "tests" / "golden" / "models"

@@ -10,6 +10,7 @@ from kubernetes.aio.dynamic.exceptions import DynamicApiError
 
 from kindling_operator.kube.errors import (
     ConflictError,
+    ExpiredError,
     FencedError,
     ForbiddenError,
     InvalidError,
@@ -36,7 +37,7 @@ def answer(status: int, message: str = "no", **headers: str) -> DynamicApiError:
         (403, ForbiddenError),
         (404, NotFoundError),
         (409, ConflictError),
-        (410, UnavailableError),
+        (410, ExpiredError),
         (413, InvalidError),
         (422, InvalidError),
         (429, TooManyRequestsError),

@@ -10,7 +10,7 @@ from kindling_operator.kube.kinds import CLAIM
 from kindling_operator.model import names
 from kindling_operator.model.names import CHILD_KINDS, CONFIG_MAP, DEPLOYMENT, SERVICE, Key
 from kindling_operator.model.objects import ClaimView, EndpointsView, Taint
-from kindling_operator.observe import parse
+from kindling_operator.observe import nodes, parse
 from kindling_operator.observe.fields import LONG_AGO
 from kindling_operator.observe.watched import CHILDREN, MODELS, PODS, WATCHED
 
@@ -38,7 +38,7 @@ def pod_body(*, gpus: str = "", labels: dict[str, str] | None = None, **status: 
 
 
 def test_a_node_is_read_in_bytes_millicores_and_devices() -> None:
-    view = parse.node(
+    view = nodes.node(
         {
             "metadata": {
                 "name": "gpu-7",
@@ -273,7 +273,7 @@ def test_a_claim_is_read() -> None:
     "body", [{}, {"metadata": None}, {"metadata": {"labels": []}}, {"spec": 3}]
 )
 def test_an_odd_body_gives_an_empty_view(body: Any) -> None:
-    assert parse.node(body).name == ""
+    assert nodes.node(body).name == ""
     assert parse.pod(body) is None
     assert parse.endpoints(body) is None
     assert parse.child(body, CONFIG_MAP).created == LONG_AGO

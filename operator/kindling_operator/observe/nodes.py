@@ -1,0 +1,124 @@
+"""A node's body into what placement reads: what kubelet, GPU feature discovery and clouds say.
+
+Sources of the labels: NVIDIA's k8s-device-plugin, docs/gpu-feature-discovery/README.md (product,
+memory in MiB, compute capability, driver, MIG, sharing, clique); GKE's and Karpenter's own labels
+where the discovery is not installed.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from kindling_operator.model import names
+from kindling_operator.model.objects import NodeView, Taint
+from kindling_operator.observe.fields import (
+    Body,
+    amount,
+    flag,
+    items,
+    mapping,
+    millis,
+    strings,
+    text,
+)
+
+# Each fact under its present label, then under those of older releases.
+_DRIVER: Final = (
+    ("nvidia.com/cuda.driver-version.full",),
+    (
+        "nvidia.com/cuda.driver-version.major",
+        "nvidia.com/cuda.driver-version.minor",
+        "nvidia.com/cuda.driver-version.revision",
+    ),
+    ("nvidia.com/cuda.driver.major", "nvidia.com/cuda.driver.minor", "nvidia.com/cuda.driver.rev"),
+)
+_INSTANCE_TYPE: Final = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+_ZONE: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+_CLIQUE: Final = "nvidia.com/gpu.clique"
+_REPLICAS: Final = ("nvidia.com/gpu.replicas", "cloud.google.com/gke-max-shared-clients-per-gpu")
+_SHARING: Final = (
+    "nvidia.com/gpu.sharing-strategy",
+    "cloud.google.com/gke-gpu-sharing-strategy",
+    "cloud.google.com/gke-gpu-partition-size",
+)
+_NOT_SHARED: Final = frozenset({"", "none"})
+_SLICED_PRODUCTS: Final = ("-MIG-", "-SHARED")
+"""What the discovery adds to a product: single MIG strategy, time-slicing and MPS."""
+_CLOUDS: Final = (
+    "cloud.google.com/gke-accelerator",
+    "karpenter.k8s.aws/instance-gpu-name",
+    "eks.amazonaws.com/instance-gpu-name",
+    "k8s.amazonaws.com/accelerator",
+    "kubernetes.azure.com/accelerator",
+)
+
+
+def node(body: Body) -> NodeView:
+    """A node as placement sees it."""
+    labels = strings(body, "metadata", "labels")
+    ready = any(
+        text(each, "type") == "Ready" and text(each, "status") == "True"
+        for each in items(body, "status", "conditions")
+    )
+    allocatable = mapping(body, "status", "allocatable")
+    product = labels.get(names.LABEL_GPU_PRODUCT, "")
+    return NodeView(
+        name=text(body, "metadata", "name"),
+        labels=labels,
+        architecture=text(body, "status", "nodeInfo", "architecture")
+        or _first(labels, names.LABEL_ARCHITECTURE, "beta.kubernetes.io/arch"),
+        ready=ready and not text(body, "metadata", "deletionTimestamp"),
+        unschedulable=flag(body, "spec", "unschedulable"),
+        cpu_millis=millis(allocatable, "cpu"),
+        memory=amount(allocatable, "memory"),
+        ephemeral=amount(allocatable, "ephemeral-storage"),
+        pods=amount(allocatable, "pods"),
+        gpus=amount(allocatable, names.GPU_RESOURCE),
+        gpu_product=product,
+        gpu_memory=amount(labels, names.LABEL_GPU_MEMORY) << 20,
+        gpu_hint="" if product else _hint(labels),
+        taints=tuple(
+            Taint(text(each, "key"), text(each, "value"), text(each, "effect"))
+            for each in items(body, "spec", "taints")
+        ),
+        driver=_driver(labels),
+        clique=labels.get(_CLIQUE, ""),
+        compute=_compute(labels),
+        zone=_first(labels, *_ZONE),
+        instance_type=_first(labels, *_INSTANCE_TYPE),
+        sliced=_sliced(labels, product),
+    )
+
+
+def _first(labels: Mapping[str, str], *keys: str) -> str:
+    return next((labels[key] for key in keys if labels.get(key)), "")
+
+
+def _driver(labels: Mapping[str, str]) -> str:
+    for keys in _DRIVER:
+        parts = [labels[key] for key in keys if labels.get(key)]
+        if parts:
+            return ".".join(parts)
+    return ""
+
+
+def _compute(labels: Mapping[str, str]) -> str:
+    major = labels.get(names.LABEL_GPU_MAJOR, "")
+    return f"{major}.{labels.get(names.LABEL_GPU_MINOR) or 0}" if major else ""
+
+
+def _sliced(labels: Mapping[str, str], product: str) -> bool:
+    """Whether one device is a MIG slice or a share of a GPU.
+
+    Under the mixed MIG strategy slices are resources of their own (nvidia.com/mig-...), and what is
+    left as nvidia.com/gpu are whole GPUs.
+    """
+    return (
+        any(mark in product for mark in _SLICED_PRODUCTS)
+        or any(amount(labels, key) > 1 for key in _REPLICAS)
+        or any(labels.get(key, "") not in _NOT_SHARED for key in _SHARING)
+    )
+
+
+def _hint(labels: Mapping[str, str]) -> str:
+    """What the cloud says of GPUs that nobody describes: "label=value"."""
+    return next((f"{key}={labels[key]}" for key in _CLOUDS if labels.get(key)), "")
