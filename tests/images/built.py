@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -48,12 +48,21 @@ def container(reference: str) -> Iterator[str]:
         _buildah("rm", name)
 
 
-def inside(name: str, *command: str, given: str = "") -> str:
-    """stdout of a command in a container, as the image's own user."""
-    return _buildah("run", "--isolation", "chroot", name, "--", *command, given=given)
+def inside(
+    name: str,
+    *command: str,
+    given: str = "",
+    volumes: Mapping[Path, str] | None = None,
+    seconds: int = COMMAND_SECONDS,
+) -> str:
+    """stdout of a command in a container, as the image's own user; `volumes` are read only."""
+    mounts = [f"--volume={folder}:{at}:ro" for folder, at in (volumes or {}).items()]
+    return _buildah(
+        "run", "--isolation", "chroot", *mounts, name, "--", *command, given=given, seconds=seconds
+    )
 
 
-def _buildah(*arguments: str, given: str = "") -> str:
+def _buildah(*arguments: str, given: str = "", seconds: int = COMMAND_SECONDS) -> str:
     storage = CACHE / "images"
     done = subprocess.run(
         ["buildah", "--root", storage / "storage", "--runroot", storage / "run", *arguments],
@@ -61,7 +70,7 @@ def _buildah(*arguments: str, given: str = "") -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=COMMAND_SECONDS,
+        timeout=seconds,
     )
     assert done.returncode == 0, f"{' '.join(arguments)}: {done.stderr[-2000:]}"
     return done.stdout
