@@ -13,6 +13,7 @@ from kindling_operator.plan.checks import judge_beside_the_plan
 from kindling_operator.plan.choice import Choice, accepted
 from kindling_operator.plan.groups import Groups, lacks_groups, with_groups
 from kindling_operator.plan.placement import Placements, placements
+from kindling_operator.plan.refusal import refusal
 from kindling_operator.plan.revision import new_revision, wanted_hash
 from kindling_operator.plan.rollout import Step, next_step, policy_of
 from kindling_operator.plan.standing import Standing, standings, stored_for
@@ -20,7 +21,6 @@ from kindling_operator.plan.subject import subject_of
 from kindling_operator.plan.verdicts import (
     change_waits,
     overdue_verdict,
-    refusal,
     waiting_verdicts,
 )
 

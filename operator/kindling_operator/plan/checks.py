@@ -17,10 +17,10 @@ from kindling_operator.model.quantities import duration_seconds
 from kindling_operator.plan import checks_serving as serving
 from kindling_operator.plan.architecture import architecture_problem
 from kindling_operator.plan.extra_args import FORBIDDEN, forbidden_argument, option_of, options
+from kindling_operator.plan.refusal import refusal
 from kindling_operator.plan.revision import beside_the_plan
 from kindling_operator.plan.subject import Subject
 from kindling_operator.plan.unsupported import UNSUPPORTED
-from kindling_operator.plan.verdicts import refusal
 
 _WEEK_SECONDS = 7 * 86_400
 

@@ -14,9 +14,9 @@ from kindling_operator.plan.capabilities import Feature, runtime_for
 from kindling_operator.plan.extra_args import forbidden_argument, option_of
 from kindling_operator.plan.media import encoder_bytes, takes_media
 from kindling_operator.plan.mounts import LOCAL_SCHEMES, weights_mount
+from kindling_operator.plan.refusal import refusal
 from kindling_operator.plan.rules.features import asked_host_memory
 from kindling_operator.plan.subject import Subject
-from kindling_operator.plan.verdicts import refusal
 
 RUST = "vllm-rs"
 """The package that has the Rust frontend."""

@@ -13,6 +13,7 @@ from kindling_operator.plan.capabilities import either, supported_families
 from kindling_operator.plan.checks import argument_is_planned, judge, weights_are_nowhere
 from kindling_operator.plan.devices import gpu_class, selector_text, usable_nodes
 from kindling_operator.plan.engine import engine_plan
+from kindling_operator.plan.refusal import refusal
 from kindling_operator.plan.room import Room
 from kindling_operator.plan.search import (
     Option,
@@ -21,7 +22,6 @@ from kindling_operator.plan.search import (
 )
 from kindling_operator.plan.shortfall import claim_shortfall, cpu_shortfall, gpu_shortfall
 from kindling_operator.plan.subject import Subject
-from kindling_operator.plan.verdicts import refusal
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""How the planner's verdicts are made: a refusal, and what it says about other conditions.
+"""What the planner says about conditions other than Accepted.
 
-Where it says nothing of a condition, it follows from the pods, and the report stage reads them.
+Where it says nothing, the condition follows from the pods, and the report stage reads them.
 """
 
 from __future__ import annotations
@@ -9,11 +9,6 @@ from kindling_operator.model.api import Rollout
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.names import Key, revision_object_name
 from kindling_operator.model.plan import Revision, Verdict
-
-
-def refusal(reason: Reason, message: str) -> Verdict:
-    """A verdict that the spec is not accepted."""
-    return Verdict(ConditionType.ACCEPTED, reason, message)
 
 
 def waiting_verdicts(
