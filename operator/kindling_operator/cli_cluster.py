@@ -11,12 +11,11 @@ from kindling_operator.cli_failure import REFUSED, Failure
 from kindling_operator.kube.client import Kube
 from kindling_operator.kube.errors import ForbiddenError, NotFoundError
 from kindling_operator.model.names import (
-    CONFIG_MAP,
+    CONTROLLER_REVISION,
     DEPLOYMENT,
     LABEL_COMPONENT,
     LABEL_NAME,
-    SERVICE,
-    SERVICE_ACCOUNT,
+    WORKLOAD_KINDS,
     Kind,
 )
 from kindling_operator.model.parse import Invalid, ParsedModel
@@ -24,16 +23,18 @@ from kindling_operator.model.snapshot import Environment, Snapshot
 from kindling_operator.observe.beside import Beside, beside
 from kindling_operator.observe.cache import Cache
 from kindling_operator.observe.fields import items, mapping, number, text
-from kindling_operator.observe.watched import WATCHED, Entry, Watched
+from kindling_operator.observe.watched import CHILDREN, WATCHED, Entry, Watched
 
 OPERATOR: str = f"{LABEL_NAME}=kindling,{LABEL_COMPONENT}=operator"
 """Label selector of the operator's own objects, as the chart makes them."""
 VERSION_LABEL = "app.kubernetes.io/version"
 
-_UNREAD = frozenset({SERVICE_ACCOUNT, CONFIG_MAP, SERVICE})
-"""Children that no decision looks at: nobody needs a right to read them for a plan."""
+STANDING = tuple(
+    watched for watched in CHILDREN if watched.kind in {CONTROLLER_REVISION, *WORKLOAD_KINDS}
+)
+"""The children that decisions look at: nobody needs a right to read the others."""
 
-READ: tuple[Watched, ...] = tuple(w for w in WATCHED if w.kind not in _UNREAD)
+READ: tuple[Watched, ...] = (*(w for w in WATCHED if w not in CHILDREN), *STANDING)
 """What a plan reads, each in all namespaces."""
 
 
@@ -50,7 +51,10 @@ class Operator:
 
 async def operator_of(kube: Kube) -> Operator | None:
     """The operator that the cluster runs, the first by name; None if it runs none."""
-    found = [body async for body in kube.list(DEPLOYMENT, selector=OPERATOR)]
+    try:
+        found = [body async for body in kube.list(DEPLOYMENT, selector=OPERATOR)]
+    except ForbiddenError as error:
+        raise _not_allowed(DEPLOYMENT) from error
     found.sort(
         key=lambda body: (text(body, "metadata", "namespace"), text(body, "metadata", "name"))
     )
@@ -65,10 +69,12 @@ async def look(kube: Kube, environment: Environment, namespaces: Iterable[str] =
     """
     indices: dict[str, dict[str, list[Entry]]] = {}
     for watched in READ:
-        entries = indices.setdefault(watched.id, {})
         for namespace in tuple(namespaces) or ("",):
-            for entry in await _entries(kube, watched, namespace):
-                entries[f"{entry.namespace}/{entry.name}"] = [entry]
+            found = await _entries(kube, watched, namespace)
+            if found is None and watched.optional:
+                continue
+            entries = indices.setdefault(watched.id, {})
+            entries.update({f"{each.namespace}/{each.name}": [each] for each in found or ()})
     cache = Cache(environment)
     cache.attach(indices)
     cache.follow(await _beside(kube, namespaces))
@@ -93,12 +99,13 @@ def with_models(snapshot: Snapshot, models: Iterable[ParsedModel | Invalid]) -> 
     return replace(snapshot, models=dict(sorted(merged.items())))
 
 
-def not_allowed(verb: str, kind: Kind, *, where: str, instead: str) -> Failure:
-    """A right that the user lacks."""
+def _not_allowed(kind: Kind, namespace: str = "") -> Failure:
+    """A list that the user has no right to."""
     group = f" of {kind.group}" if kind.group else ""
+    where = f"in namespace {namespace}" if namespace else "in the whole cluster"
     return Failure(
-        f"you may not {verb} {kind.plural}{group} {where}: ask for a role with the verb {verb} on"
-        f" {kind.plural}, or {instead}",
+        f"you may not list {kind.plural}{group} {where}: ask for a role with the verb list on"
+        f" {kind.plural}, or plan from files with --nodes and --pods",
         code=REFUSED,
     )
 
@@ -130,8 +137,8 @@ def _nothing() -> None:
     """Nobody waits for a list that is made once."""
 
 
-async def _entries(kube: Kube, watched: Watched, namespace: str) -> list[Entry]:
-    """The objects of one kind; none where the cluster does not have the kind."""
+async def _entries(kube: Kube, watched: Watched, namespace: str) -> list[Entry] | None:
+    """The objects of one kind; None where the cluster does not have the kind."""
     found = []
     try:
         async for body in kube.list(watched.kind, namespace=namespace, selector=watched.selector):
@@ -139,14 +146,9 @@ async def _entries(kube: Kube, watched: Watched, namespace: str) -> list[Entry]:
             if entry is not None:
                 found.append(entry)
     except NotFoundError:
-        return []
+        return None
     except ForbiddenError as error:
-        raise not_allowed(
-            "list",
-            watched.kind,
-            where=f"in namespace {namespace}" if namespace else "in the whole cluster",
-            instead="plan from files with --nodes and --pods",
-        ) from error
+        raise _not_allowed(watched.kind, namespace) from error
     return found
 
 

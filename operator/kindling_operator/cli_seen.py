@@ -7,24 +7,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from kindling_operator.cli_cluster import STANDING
 from kindling_operator.kube.client import Kube
 from kindling_operator.kube.errors import ForbiddenError, NotFoundError
 from kindling_operator.kube.kinds import EVENT, MODEL, POD
-from kindling_operator.model.names import (
-    CONFIG_MAP,
-    LABEL_MODEL,
-    SERVICE,
-    SERVICE_ACCOUNT,
-    Key,
-    Kind,
-)
+from kindling_operator.model.names import LABEL_MODEL, Key, Kind
 from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.snapshot import Environment, Snapshot
 from kindling_operator.observe import parse as views
 from kindling_operator.observe.fields import LONG_AGO, Body, moment, number, text
-from kindling_operator.observe.watched import CHILDREN, ENDPOINTS
+from kindling_operator.observe.watched import ENDPOINTS
 
-_UNREAD: Final = frozenset({SERVICE_ACCOUNT, CONFIG_MAP, SERVICE})
 NOTHING_INSTALLED: Final = Environment(cuda_image="", cpu_image="", catalog={}, runtimes={})
 """A story judges nothing anew, so it needs neither images nor a catalog."""
 
@@ -60,7 +53,7 @@ async def see(kube: Kube, key: Key, *, now: datetime) -> Seen:
     reader = _Reader(kube, key)
     bodies: list[Body] = [await kube.get(MODEL, key.namespace, key.name)]
     label = f"{LABEL_MODEL}={key.name}"
-    for kind in (POD, ENDPOINTS.kind, *(w.kind for w in CHILDREN if w.kind not in _UNREAD)):
+    for kind in (POD, ENDPOINTS.kind, *(watched.kind for watched in STANDING)):
         bodies += await reader.list(kind, selector=label)
     mine = f"regarding.kind={MODEL.kind},regarding.name={key.name}"
     bodies += await reader.list(EVENT, fields=mine)
@@ -80,7 +73,7 @@ def seen_in(bodies: Iterable[Body], key: Key, *, now: datetime) -> Seen:
     pods = [pod for body in by_kind.get(POD.kind, ()) if (pod := views.pod(body)) is not None]
     slices = [ENDPOINTS.view(body) for body in by_kind.get(ENDPOINTS.kind.kind, ())]
     children = [
-        watched.view(body) for watched in CHILDREN for body in by_kind.get(watched.kind.kind, ())
+        watched.view(body) for watched in STANDING for body in by_kind.get(watched.kind.kind, ())
     ]
     ready = {name for each in slices if each and each.model == key for name in each.ready_pods}
     snapshot = Snapshot(
