@@ -31,7 +31,7 @@ from kindling_operator.model.objects import (
 )
 from kindling_operator.model.parse import Invalid, ParsedModel, parse
 from kindling_operator.model.plan import Decision
-from kindling_operator.model.snapshot import Environment, Snapshot
+from kindling_operator.model.snapshot import Answers, Environment, Snapshot
 from kindling_operator.plan import plan
 from kindling_operator.render import Manifest, render
 
@@ -197,6 +197,7 @@ class Cluster:
     children: dict[Key, dict[tuple[str, str], ChildView]] = field(default_factory=dict)
     endpoints: dict[Key, tuple[str, ...]] = field(default_factory=dict)
     priorities: dict[str, int] = field(default_factory=dict)
+    answers: dict[Key, Answers] = field(default_factory=dict)
 
     def apply(self, spec: Mapping[str, Any], *, key: Key = KEY, **metadata: Any) -> Cluster:
         """The user applies a spec."""
@@ -216,6 +217,7 @@ class Cluster:
             children={key: tuple(found.values()) for key, found in self.children.items()},
             endpoints=self.endpoints,
             priorities=self.priorities,
+            answers=self.answers,
         )
 
     def decide(self, key: Key = KEY) -> Decision:
@@ -255,7 +257,7 @@ class Cluster:
         return self
 
     def serve(self, hash_: str, *, key: Key = KEY, node: str = "laptop", gpus: int = 0) -> Cluster:
-        """All replicas of a revision are ready and behind the Service."""
+        """All replicas of a revision are ready, behind the Service, and have answered there."""
         self.start(hash_, key=key, node=node, gpus=gpus)
         mine = (key, hash_)
         self.pods = tuple(
@@ -267,6 +269,7 @@ class Cluster:
             deployment, status={"replicas": count, "availableReplicas": count}
         )
         self._route(key)
+        self.answers[key] = Answers(frozenset(p.uid for p in self.pods if p.ready))
         return self
 
     def later(self, **delta: float) -> Cluster:

@@ -175,9 +175,10 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
         example=(
             "The new revision waits and flint-0f218ff7d1 keeps its replicas: needs 1 x "
             "NVIDIA-H200 in one node; best node gpu-7 has 0 of 1 free, 1 held by ml/flint: "
-            "free 1 or add a node."
+            "free 1 or add a node, or accept a downtime by setting spec.replicas to 0 and back to "
+            "1."
         ),
-        remedy="Add nodes, or lower spec.replicas for the time of the change.",
+        remedy="Add nodes, or set spec.replicas to 0 and back if the model may be away.",
     ),
     Reason.IMAGE_NOT_PULLABLE: ReasonRow(
         on=false_for(C.SCHEDULED, C.AVAILABLE),

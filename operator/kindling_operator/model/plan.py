@@ -255,7 +255,8 @@ class Decision:
     neither: nothing is created for it. With something stored, that keeps running.
     `current` is the newest target. `better` is set when a fresh plan differs from the frozen one.
     `look_again` is when the decision changes by time alone, None if it does not. `untouched` is
-    True for a spec that cannot be read: nothing is applied and nothing is pruned.
+    True for a spec that cannot be read: nothing is applied and nothing is pruned. With `ask` the
+    rollout waits for an answer of a replica of `current` through the Service.
     """
 
     key: Key
@@ -268,6 +269,7 @@ class Decision:
     desired_replicas: int = 0
     look_again: datetime | None = None
     untouched: bool = False
+    ask: bool = False
 
     def verdict(self, condition: ConditionType) -> Verdict | None:
         """What was judged about a condition, or None."""

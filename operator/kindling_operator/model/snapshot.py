@@ -30,7 +30,8 @@ class Environment:
     models that this release knows, by name (catalog.load_all()), and `runtimes` what is known of
     runtime images, by name (catalog.runtimes.load_all()): one without digests for each device.
     `gpus` (catalog.gpus.load_all(), by product label) and `speed` (catalog.gpus.load_speed()) are
-    the numbers of the speed model.
+    the numbers of the speed model. Without `prove_endpoint` a pod among the Service's endpoints
+    counts as one that has answered: for an operator that cannot reach the pods.
     """
 
     cuda_image: str
@@ -43,6 +44,7 @@ class Environment:
     image_pull_secrets: tuple[str, ...] = ()
     name_foreign_holders: bool = False
     development_store: bool = False
+    prove_endpoint: bool = False
 
     def runtime(self, image: str, device: Device) -> RuntimeFacts:
         """The facts of an image's digest, else those of this release's own image."""
@@ -70,6 +72,15 @@ class Environment:
 
 
 @dataclass(frozen=True, slots=True)
+class Answers:
+    """What came of asking through a model's Service: uids of the pods that are known to have
+    answered, and why more is not known, "" while nothing stands in the way."""
+
+    pods: frozenset[str] = frozenset()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One consistent look at the cluster; sorted, so equal clusters give equal snapshots.
 
@@ -78,6 +89,7 @@ class Snapshot:
     `priorities` is the value of each PriorityClass by name: models with a higher one plan first.
     `used` is, by node, what the pods take that are not in `pods`: those without GPUs that are not
     ours. `device_holds` are GPUs that ResourceClaims have.
+    `answers` tells of the models that were asked through their Service during a rollout.
     `absent` are the optional kinds (names.OPTIONAL_KINDS) that the cluster lacks.
     `synced` is False until every watch has delivered its first list: nothing is deleted then.
     """
@@ -95,6 +107,7 @@ class Snapshot:
     used: Mapping[str, NodeUse] = field(default_factory=dict)
     device_holds: tuple[DeviceHold, ...] = ()
     absent: frozenset[Kind] = frozenset()
+    answers: Mapping[Key, Answers] = field(default_factory=dict)
 
     def pods_of(self, key: Key) -> tuple[PodView, ...]:
         """Serving pods of one model, by name."""

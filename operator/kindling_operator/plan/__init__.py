@@ -11,15 +11,15 @@ from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan.better import better_plan
 from kindling_operator.plan.checks import judge_beside_the_plan
 from kindling_operator.plan.choice import Choice, accepted
+from kindling_operator.plan.course import rollout_waits, running, step_of, step_towards
 from kindling_operator.plan.groups import Groups, lacks_groups, with_groups
-from kindling_operator.plan.placement import Placements, placements
+from kindling_operator.plan.placement import Placed, Placements, placements
 from kindling_operator.plan.refusal import refusal
 from kindling_operator.plan.revision import new_revision, wanted_hash
-from kindling_operator.plan.rollout import Step, next_step, policy_of
+from kindling_operator.plan.rollout import Step
 from kindling_operator.plan.standing import Standing, standings, stored_for
 from kindling_operator.plan.subject import subject_of
 from kindling_operator.plan.verdicts import (
-    change_waits,
     overdue_verdict,
     waiting_verdicts,
 )
@@ -43,7 +43,9 @@ def plan(snapshot: Snapshot, key: Key, placed: Placements | None = None) -> Deci
     frozen = stored_for(model, standing)
     mine = (placed or placements(snapshot, until=key)).of(key)
     choice = _with_api(snapshot, mine.choice)
-    wanted = frozen or _fresh(model, choice) or _running(standing)
+    later = mine.instead and _with_api(snapshot, mine.instead)
+    ours = frozen or _fresh(model, choice) or _fresh(model, later)
+    wanted = ours or running(standing)
     # 4. Nothing to run: say why.
     if wanted is None:
         return Decision(
@@ -52,19 +54,17 @@ def plan(snapshot: Snapshot, key: Key, placed: Placements | None = None) -> Deci
             desired_replicas=model.spec.replicas,
         )
     # 5. One step of the rollout towards it.
-    step = next_step(
-        wanted,
-        tuple(each for each in standing if each.revision.hash != wanted.revision.hash),
-        desired=model.spec.replicas,
-        policy=policy_of(model.spec.rollout),
-        now=snapshot.now,
-    )
+    if ours is not None:
+        step = step_towards(snapshot, model, standing, ours, mine)
+    else:
+        step = step_of(snapshot, model, standing, wanted)
     if frozen is not None:
         choice = replace(choice, accepted=_still_accepted(snapshot, model, frozen))
     # 6. Which of its groups exist, where a replica is more than one pod.
     judged = step.targets[0].revision.hash == wanted_hash(model) and not step.overdue
     groups = with_groups(snapshot, model, step.targets, room=mine.room_now if judged else None)
-    return _decision(model, replace(step, targets=groups.targets), choice, frozen, groups)
+    step = replace(step, targets=groups.targets)
+    return _decision(model, step, choice, frozen=frozen, mine=mine, groups=groups)
 
 
 def _with_api(snapshot: Snapshot, choice: Choice) -> Choice:
@@ -80,30 +80,30 @@ def _still_accepted(snapshot: Snapshot, model: ParsedModel, frozen: Standing) ->
     return refused or accepted(frozen.revision.plan)
 
 
-def _fresh(model: ParsedModel, choice: Choice) -> Standing | None:
+def _fresh(model: ParsedModel, choice: Choice | None) -> Standing | None:
     """The revision to create now, unless the spec is refused or something is missing for it."""
-    if choice.plan is None or choice.waiting is not None:
+    if choice is None or choice.plan is None or choice.waiting is not None:
         return None
     return Standing(new_revision(model, choice.plan))
 
 
-def _running(standing: tuple[Standing, ...]) -> Standing | None:
-    """What keeps running although the spec asks for something else: a wrong edit loses nothing."""
-    deployed = (each for each in standing if each.deployed)
-    served = (each for each in standing if each.revision.served)
-    return next(deployed, next(served, None))
-
-
 def _decision(
-    model: ParsedModel, step: Step, choice: Choice, frozen: Standing | None, groups: Groups
+    model: ParsedModel,
+    step: Step,
+    choice: Choice,
+    *,
+    frozen: Standing | None,
+    mine: Placed,
+    groups: Groups,
 ) -> Decision:
     current = step.targets[0].revision
     better = None
     if frozen is not None and choice.plan is not None and choice.waiting is None:
         better = better_plan(model.key, frozen.revision.plan, choice.plan)
     verdicts = [choice.accepted]
-    if frozen is None and choice.waiting is not None:
-        verdicts.append(change_waits(choice.waiting, model.key, current))
+    waits = rollout_waits(model, step, choice.waiting if frozen is None else None, mine)
+    if waits is not None:
+        verdicts.append(waits)
     elif groups.waiting is not None:
         verdicts.append(groups.waiting)
     if step.overdue and step.state is not RolloutState.HELD:
@@ -117,6 +117,7 @@ def _decision(
         state=step.state,
         better=better,
         desired_replicas=model.spec.replicas,
+        ask=step.ask,
         look_again=min(
             (t for t in (step.look_again, groups.look_again) if t is not None), default=None
         ),

@@ -15,16 +15,17 @@ from kindling_operator.model.api_placement import Placement
 from kindling_operator.model.names import Key
 from kindling_operator.model.objects import PodView
 from kindling_operator.model.parse import ParsedModel
-from kindling_operator.model.plan import EnginePlan
+from kindling_operator.model.plan import EnginePlan, Verdict
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan.checks import unknown_model
 from kindling_operator.plan.choice import Choice, choose
 from kindling_operator.plan.fleet import Fleet, Pool, fleet_of
 from kindling_operator.plan.revision import wanted_hash
-from kindling_operator.plan.rollout import is_overdue, policy_of
 from kindling_operator.plan.room import Demand, Room, room_of
+from kindling_operator.plan.spare import frees, shortfall
 from kindling_operator.plan.standing import Standing, standings, stored_for
 from kindling_operator.plan.subject import Subject, subject_of
+from kindling_operator.plan.trial import finds_no_node, policy_of, trial_of
 
 _NEWEST = datetime.max.replace(tzinfo=UTC)
 
@@ -38,12 +39,19 @@ class Placed:
     replicas of the wanted revision run or have room beside everything that stands, `room_later` how
     many if the pods of its other revisions were gone. `nodes` is where room is kept for those that
     do not run yet, one entry per replica.
+
+    Where `choice` waits for room that its own pods have, `instead` is what would be chosen without
+    them, and the room is told of that. `shortfall` is what the next replica without room lacks,
+    `frees` are the revisions of which every replica would make that room by leaving.
     """
 
     choice: Choice
     room_now: int = 0
     room_later: int = 0
     nodes: tuple[tuple[str, ...], ...] = ()
+    instead: Choice | None = None
+    shortfall: Verdict | None = None
+    frees: frozenset[str] = frozenset()
 
 
 class Placements:
@@ -157,13 +165,18 @@ def _turn(snapshot: Snapshot, model: ParsedModel, room: Room) -> Placed:
     stay = {each.revision.hash for each in standing if frozen is None and each.revision.served}
     with room.without(pod for pod in pods if pod.revision not in stay):
         choice = choose(subject, room.fleet.nodes, room, snapshot.claims)
-    plan = frozen.revision.plan if frozen is not None else choice.plan
-    waits = frozen is None and choice.waiting is not None
+    instead = None
+    if frozen is None and choice.waiting is not None and choice.plan is not None and pods:
+        with room.without(pods):
+            instead = choose(subject, room.fleet.nodes, room, snapshot.claims)
+    best = instead or choice
+    plan = frozen.revision.plan if frozen is not None else best.plan
+    waits = frozen is None and best.waiting is not None
     leaves = model.metadata.deletion is not None
     given_up = frozen is not None and _given_up(snapshot, model, frozen)
     if plan is None or waits or leaves or given_up:
         return Placed(choice)
-    return _kept(subject, plan, room, choice=choice, pods=pods)
+    return replace(_kept(subject, plan, room, choice=choice, pods=pods), instead=instead)
 
 
 def _kept(
@@ -179,11 +192,20 @@ def _kept(
         for demand, names in later:
             room.release(demand.per_node, names, of=key)
     now = _places(subject, plan, room, replicas=missing, started=started)
-    return Placed(
+    placed = Placed(
         choice,
         room_now=running + len(now),
         room_later=running + len(later),
         nodes=tuple(names for _, names in now),
+    )
+    if len(now) >= missing:
+        return placed
+    asked = tuple(demands(plan, room.fleet, subject.spec.placement))
+    show = subject.environment.name_foreign_holders
+    return replace(
+        placed,
+        shortfall=shortfall(key, asked, room, show_foreign=show),
+        frees=frees(room, asked, (pod for pod in pods if pod.revision != wanted)),
     )
 
 
@@ -213,8 +235,8 @@ def _places(
 def _given_up(snapshot: Snapshot, model: ParsedModel, standing: Standing) -> bool:
     """Whether no pod will come soon: the cluster refuses them, or the revision's time is up."""
     policy = policy_of(model.spec.rollout)
-    overdue = is_overdue(standing, model.spec.replicas, policy=policy, now=snapshot.now)
-    return overdue or standing.refused
+    trial = trial_of(standing, desired=model.spec.replicas, policy=policy, now=snapshot.now)
+    return trial.failed or standing.refused or finds_no_node(standing, policy, snapshot.now)
 
 
 def _place(snapshot: Snapshot, model: ParsedModel) -> tuple[int, datetime, str, str]:

@@ -1,28 +1,21 @@
 """Which revisions have how many replicas now. Pure, and stateless: all is derived from what stands.
 
-A revision that never served is dropped at once when another is wanted. One that serves stays at
-its replicas until the wanted one has all of its own and one of them is behind the Service. A wanted
-revision that never serves within its deadline is taken back, or held, if an older one serves.
+A revision that never served is dropped at once when another is wanted. One that serves leaves when
+the wanted one has all its replicas and an answer of one of them is known to have come through the
+Service; where there is no room for both, replica by replica. A wanted revision that fails its trial
+is taken back, or held, if an older one has served.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from kindling_operator.model.api import OnFailure, Rollout
+from kindling_operator.model.api import OnFailure
 from kindling_operator.model.plan import Revision, RevisionTarget, RolloutState
-from kindling_operator.model.quantities import duration_seconds
 from kindling_operator.plan.standing import Standing
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """How long a revision may take to serve, and what then."""
-
-    deadline: timedelta
-    on_failure: OnFailure
+from kindling_operator.plan.succession import PLENTY, Capacity, Waits, succession
+from kindling_operator.plan.trial import Policy, trial_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +23,9 @@ class Step:
     """The replicas to have now, the wanted revision first.
 
     `kept` are revisions of which the memory alone stays. `overdue` is True if the wanted one has
-    not served within its deadline; `look_again` is when that would become so.
+    failed its trial and stays; `look_again` is when time alone would decide that. `waits` tells
+    what those of its replicas wait for that have no room. With `ask`, older replicas stay until an
+    answer through the Service is known to have come from the wanted revision.
     """
 
     targets: tuple[RevisionTarget, ...]
@@ -38,14 +33,8 @@ class Step:
     state: RolloutState
     overdue: bool = False
     look_again: datetime | None = None
-
-
-def policy_of(rollout: Rollout) -> Policy:
-    """The policy in a spec."""
-    return Policy(
-        deadline=timedelta(seconds=duration_seconds(rollout.progress_deadline)),
-        on_failure=rollout.on_failure,
-    )
+    waits: Waits | None = None
+    ask: bool = False
 
 
 def next_step(
@@ -55,81 +44,80 @@ def next_step(
     desired: int,
     policy: Policy,
     now: datetime,
+    capacity: Capacity = PLENTY,
 ) -> Step:
     """One step; `others` are the model's other stored revisions, the newest first."""
-    serving = tuple(each for each in others if each.deployed and each.revision.served)
-    overdue = is_overdue(wanted, desired, policy=policy, now=now)
-    # 1. Nobody needs the older ones any more, or none of them serves: the wanted one stands alone.
-    if is_complete(wanted, desired) or not serving:
-        step = _step(wanted, (), others, desired=desired)
-    # 2. It has failed while an older one serves: that one is wanted again.
-    elif overdue and policy.on_failure is OnFailure.ROLLBACK:
-        return _rolled_back(wanted, serving[0], others, desired=desired, policy=policy, now=now)
-    # 3. Both stand until it has all its replicas and a place behind the Service.
+    older = tuple(each for each in others if each.deployed and each.revision.served)
+    trial = trial_of(wanted, others, desired=desired, policy=policy, now=now)
+    # 1. It has failed, and there is one that served: that one is wanted again.
+    if trial.failed and trial.back is not None and policy.on_failure is OnFailure.ROLLBACK:
+        return _rolled_back(wanted, trial.back, others, desired=desired, policy=policy, now=now)
+    # 2. Nobody needs the older ones any more, or there are none: the wanted one stands alone.
+    if not older or is_complete(wanted, older, desired):
+        step = _alone(wanted, others, desired=desired)
+    # 3. Both stand, with as many replicas as there is room for.
     else:
-        step = _step(wanted, serving, others, desired=desired)
-    if overdue:
-        return replace(step, overdue=True, state=RolloutState.HELD if serving else step.state)
-    return replace(step, look_again=_deadline(wanted, desired, policy))
+        step = _side_by_side(wanted, older, others, desired=desired, capacity=capacity)
+    if trial.failed:
+        state = RolloutState.HELD if trial.back is not None else step.state
+        return replace(step, overdue=True, state=state)
+    return replace(step, look_again=trial.end)
 
 
-def is_complete(wanted: Standing, desired: int) -> bool:
-    """Whether a revision has taken over: all replicas available, one of them behind the Service."""
-    return desired == 0 or (wanted.available >= desired and wanted.routed)
+def is_complete(wanted: Standing, older: tuple[Standing, ...], desired: int) -> bool:
+    """Whether a revision has taken over: all its replicas serve, or nothing else is left.
+
+    Where no older one is ready, an answer through the Service tells nothing that matters.
+    """
+    if desired == 0:
+        return True
+    serving = wanted.serving if any(each.available for each in older) else wanted.routed
+    left = any(each.replicas or each.placed for each in older)
+    return serving >= desired or (serving > 0 and bool(older) and not left)
 
 
-def is_overdue(wanted: Standing, desired: int, *, policy: Policy, now: datetime) -> bool:
-    """Whether a revision that never served has used up its time."""
-    end = _deadline(wanted, desired, policy)
-    return end is not None and now >= end
+def changes_nothing(step: Step, standing: tuple[Standing, ...]) -> bool:
+    """Whether a step to a revision that is not stored yet leaves everything as it stands."""
+    if step.targets[0].replicas:
+        return False
+    given = {target.revision.hash: target.replicas for target in step.targets}
+    return all(given.get(each.revision.hash) == each.replicas for each in standing if each.deployed)
 
 
-def all_steps(
+def _alone(wanted: Standing, others: tuple[Standing, ...], *, desired: int) -> Step:
+    """The wanted revision with all its replicas; the last that served before it is remembered."""
+    settled = wanted.revision.served or is_complete(wanted, (), desired)
+    return Step(
+        targets=(_target(wanted, desired),),
+        kept=_history(others, ()),
+        state=RolloutState.STEADY if settled else RolloutState.ROLLING,
+    )
+
+
+def _side_by_side(
     wanted: Standing,
+    older: tuple[Standing, ...],
     others: tuple[Standing, ...],
     *,
     desired: int,
-    policy: Policy,
-    now: datetime,
-    settle: Callable[[Standing, int | None], Standing],
-) -> tuple[Step, ...]:
-    """The steps to the fixed point, where `settle` tells what becomes of a revision.
-
-    It gets a standing and the replicas that the step gives it (None: no Deployment) and returns
-    the standing at the next look. Every look is a deadline later than the one before.
-    """
-    steps: list[Step] = []
-    while not steps or len(steps) < 2 or steps[-1] != steps[-2]:
-        step = next_step(wanted, others, desired=desired, policy=policy, now=now)
-        given = {target.revision.hash: target.replicas for target in step.targets}
-        left = (*(target.revision for target in step.targets), *step.kept)
-        stored = {revision.hash: revision for revision in left}
-        wanted, *others_left = (
-            settle(
-                replace(each, revision=stored[each.revision.hash]), given.get(each.revision.hash)
-            )
-            for each in (wanted, *others)
-            if each.revision.hash in stored
-        )
-        others = tuple(others_left)
-        now += policy.deadline
-        steps.append(replace(step, look_again=None))
-    return tuple(steps[:-1])
-
-
-def _step(
-    wanted: Standing, beside: tuple[Standing, ...], others: tuple[Standing, ...], *, desired: int
+    capacity: Capacity,
 ) -> Step:
-    """The wanted revision with all replicas, those beside it as they are, the rest as memory."""
-    settled = is_complete(wanted, desired) or (wanted.revision.served and not beside)
+    """The wanted revision and those that serve in its place as yet."""
+    found = succession(wanted, older, desired=desired, capacity=capacity)
     return Step(
         targets=(
-            RevisionTarget(replace(wanted.revision, failed=False), desired),
-            *(RevisionTarget(each.revision, each.replicas or 0) for each in beside),
+            _target(wanted, found.wanted),
+            *(RevisionTarget(each.revision, found.older[each.revision.hash]) for each in older),
         ),
-        kept=_history(others, beside),
-        state=RolloutState.STEADY if settled else RolloutState.ROLLING,
+        kept=_history(others, older),
+        state=RolloutState.ROLLING,
+        waits=found.waits,
+        ask=wanted.routed > 0 and not wanted.proven,
     )
+
+
+def _target(wanted: Standing, replicas: int) -> RevisionTarget:
+    return RevisionTarget(replace(wanted.revision, failed=False), replicas)
 
 
 def _rolled_back(
@@ -141,7 +129,10 @@ def _rolled_back(
     policy: Policy,
     now: datetime,
 ) -> Step:
-    """The older revision is wanted; the failed one is remembered, so as not to be tried again."""
+    """The older revision is wanted; the failed one is remembered, so as not to be tried again.
+
+    The replicas of the failed one go at once, so there is room for those of the older one.
+    """
     left = tuple(each for each in others if each is not back)
     step = next_step(back, left, desired=desired, policy=policy, now=now)
     memory = replace(failed.revision, failed=True)
@@ -150,21 +141,10 @@ def _rolled_back(
 
 def _history(others: tuple[Standing, ...], beside: tuple[Standing, ...]) -> tuple[Revision, ...]:
     """The one revision to remember: the last that served, which is the one still deployed."""
-    served = [each for each in others if each.revision.served and each not in beside]
+    served = [
+        each
+        for each in others
+        if each.revision.served and not each.revision.failed and each not in beside
+    ]
     last = next((each for each in served if each.deployed), served[0] if served else None)
     return () if last is None else (last.revision,)
-
-
-def _deadline(wanted: Standing, desired: int, policy: Policy) -> datetime | None:
-    """When a revision that never served is overdue; None while it is not on trial.
-
-    The time runs from the creation of its Deployment, or from that of its first pod: a model may
-    have been at zero replicas since. Without a Deployment it is on trial only if it was taken back
-    already: then a longer deadline gives it another chance.
-    """
-    if desired == 0 or wanted.revision.served:
-        return None
-    if wanted.deployed_at is not None:
-        return max(wanted.deployed_at, wanted.started or wanted.deployed_at) + policy.deadline
-    created = wanted.revision.created
-    return created + policy.deadline if wanted.revision.failed and created is not None else None

@@ -3,37 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from kindling_operator.model.objects import PodView
 from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.plan import Revision
-from kindling_operator.model.snapshot import Snapshot
+from kindling_operator.model.snapshot import Answers, Snapshot
 from kindling_operator.plan.revision import stored_revisions, wanted_hash
 from kindling_operator.plan.workloads import workload_of
+
+_ENDED = {"Succeeded", "Failed"}
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One revision and its workload: `replicas` asked of it, None without a workload.
+    """One revision and what runs of it: `replicas` asked for, None if nothing is.
 
-    `available` replicas have been ready; `routed` is True if one of them is among the endpoints.
-    `deployed_at` is when the workload was made, `started` when the first of its present pods was,
-    None without pods. `refused` is True while the cluster lets no pod of it be made (a quota, a Pod
+    `placed` of them have their nodes, `available` are ready, `routed` are also among the endpoints;
+    `leaving` ones are on their way out and hold their GPUs until they are gone. `proven` is True if
+    an answer of a routed one is known to have come through the Service.
+
+    `deployed_at` is when the replicas were first asked for. `trying_since` is since when they have
+    nodes and none is ready, None while that is not so; `crashes` are the restarts of the one among
+    them that has most. `refused` is True while the cluster lets no pod be made (a quota, a Pod
     Security profile).
     """
 
     revision: Revision
     replicas: int | None = None
+    placed: int = 0
     available: int = 0
-    routed: bool = False
+    routed: int = 0
+    leaving: int = 0
+    proven: bool = False
     deployed_at: datetime | None = None
-    started: datetime | None = None
+    trying_since: datetime | None = None
+    crashes: int = 0
     refused: bool = False
 
     @property
     def deployed(self) -> bool:
         return self.replicas is not None
+
+    @property
+    def serving(self) -> int:
+        """Replicas that are known to serve through the Service."""
+        return self.routed if self.proven else 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether every ready replica gets traffic: whichever leaves, the others do."""
+        return self.routed == self.available
 
 
 def standings(snapshot: Snapshot, model: ParsedModel | Invalid) -> tuple[Standing, ...]:
@@ -45,20 +66,55 @@ def standings(snapshot: Snapshot, model: ParsedModel | Invalid) -> tuple[Standin
 
 def standing_of(snapshot: Snapshot, model: ParsedModel | Invalid, revision: Revision) -> Standing:
     """One revision as it stands."""
-    routed = set(snapshot.endpoints.get(model.key, ()))
-    pods = [pod for pod in snapshot.pods_of(model.key) if pod.revision == revision.hash]
     workload = workload_of(snapshot, model, revision)
-    # A group that gave its GPUs back is made again: its pods' age tells nothing of the trial's.
-    first = min((pod.created for pod in pods), default=None) if revision.released is None else None
-    return Standing(
-        revision=revision,
-        replicas=workload.replicas if workload is not None else None,
-        available=workload.available if workload is not None else 0,
-        routed=any(pod.name in routed for pod in pods),
+    pods = [pod for pod in snapshot.pods_of(model.key) if pod.revision == revision.hash]
+    seen = _seen(snapshot, model, revision, pods)
+    asked = workload.replicas if workload is not None else None
+    return replace(
+        seen,
+        replicas=asked,
+        leaving=seen.leaving + max(0, seen.placed - (asked or 0)),
         deployed_at=workload.created if workload is not None else None,
-        started=first,
         refused=workload is not None and workload.refused,
     )
+
+
+def _seen(
+    snapshot: Snapshot, model: ParsedModel | Invalid, revision: Revision, pods: Iterable[PodView]
+) -> Standing:
+    """What the pods tell. A group is ready when its leader is: that answers for all of it."""
+    members: dict[str, list[PodView]] = {}
+    for pod in pods:
+        if pod.phase not in _ENDED:
+            members.setdefault(pod.group or pod.name, []).append(pod)
+    size = revision.plan.group.size if revision.plan.group is not None else 1
+    leaving = [each for each in members.values() if any(pod.terminating for pod in each)]
+    placed = [
+        min(each, key=lambda pod: pod.rank)
+        for each in members.values()
+        if each not in leaving and sum(1 for pod in each if pod.node) >= size
+    ]
+    ready = [pod for pod in placed if pod.ready]
+    behind = set(snapshot.endpoints.get(model.key, ()))
+    routed = [pod for pod in ready if pod.name in behind]
+    known = snapshot.answers.get(model.key, Answers()).pods
+    return Standing(
+        revision=revision,
+        placed=len(placed),
+        available=len(ready),
+        routed=len(routed),
+        leaving=sum(1 for each in leaving if any(pod.node for pod in each)),
+        proven=any(pod.uid in known or not snapshot.environment.prove_endpoint for pod in routed),
+        trying_since=None if ready else _trying_since(revision, placed),
+        crashes=0 if ready else max((pod.restarts for pod in placed), default=0),
+    )
+
+
+def _trying_since(revision: Revision, placed: Iterable[PodView]) -> datetime | None:
+    """Groups that gave their GPUs back have been trying all the time."""
+    if revision.released is not None:
+        return revision.created
+    return min((pod.unready_since or pod.scheduled or pod.created for pod in placed), default=None)
 
 
 def stored_for(model: ParsedModel, standing: Iterable[Standing]) -> Standing | None:

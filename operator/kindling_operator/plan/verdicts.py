@@ -33,18 +33,6 @@ def waiting_verdicts(
     )
 
 
-def change_waits(waiting: Verdict, key: Key, serving: Revision) -> Verdict:
-    """A new revision waits while an older one runs."""
-    name = revision_object_name(key.name, serving.hash)
-    if waiting.reason is not Reason.INSUFFICIENT_GPU:
-        return waiting
-    return Verdict(
-        ConditionType.SCHEDULED,
-        Reason.WAITING_FOR_CAPACITY,
-        f"The new revision waits and {name} keeps its replicas: {_lowered(waiting.message)}",
-    )
-
-
 def overdue_verdict(key: Key, overdue: Revision, rollout: Rollout) -> Verdict:
     """A first revision that has not served in time; it is tried on, there is nothing older."""
     name = revision_object_name(key.name, overdue.hash)
@@ -54,7 +42,3 @@ def overdue_verdict(key: Key, overdue: Revision, rollout: Rollout) -> Verdict:
         f"Revision {name} generated no token within {rollout.progress_deadline}: see the reason of"
         " Available, then correct the spec or raise spec.rollout.progressDeadline.",
     )
-
-
-def _lowered(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]

@@ -123,7 +123,13 @@ def _store(known: Facts, condition: C) -> Verdict:
 def _progressing(known: Facts) -> Verdict:
     if not known.running:
         return _not_accepted(C.PROGRESSING)
-    return progress.progressing(known.decision, known.replicas, known.deployments)
+    answers = known.snapshot.answers.get(known.key)
+    return progress.progressing(
+        known.decision,
+        known.replicas,
+        known.deployments,
+        unanswered=answers.problem if answers is not None else "",
+    )
 
 
 def _available(known: Facts, endpoint: str) -> Verdict:

@@ -17,13 +17,45 @@ def behind_endpoint(replicas: Replicas) -> int:
 
 
 def progressing(
-    decision: Decision, replicas: Replicas, deployments: Sequence[ChildView]
+    decision: Decision,
+    replicas: Replicas,
+    deployments: Sequence[ChildView],
+    *,
+    unanswered: str = "",
 ) -> Verdict:
-    """The condition of a model that has targets."""
+    """The condition of a model that has targets.
+
+    `unanswered` is why no answer of a new replica is known to have come through the Service.
+    """
     current = decision.current
     if current is None:
         return _verdict(Reason.COMPLETE, "Nothing is wanted, and nothing is left.")
     name = revision_object_name(decision.key.name, current.hash)
+    failed = _failed(decision, name)
+    if failed is not None:
+        return failed
+    mine = [pod for pod in replicas.living if pod.revision == current.hash]
+    ready = [pod for pod in replicas.ready if pod.revision == current.hash]
+    wanted = decision.targets[0].replicas
+    if decision.ask and unanswered:
+        return _verdict(
+            Reason.ROLLING_OUT,
+            f"{len(ready)} of {decision.desired_replicas} replicas run revision {name} and the"
+            f" older ones stay, because {unanswered}.",
+        )
+    if len(ready) >= max(wanted, decision.desired_replicas):
+        return _settling(decision, replicas, deployments, name=name, wanted=wanted)
+    if len(decision.targets) > 1:
+        waits = _what_it_waits_for(mine, replicas, current, wanted=wanted)
+        return _verdict(
+            Reason.ROLLING_OUT,
+            f"{len(ready)} of {decision.desired_replicas} replicas run revision {name}; {waits}.",
+        )
+    return _starting(mine, replicas, current, name=name, wanted=wanted, ready=len(ready))
+
+
+def _failed(decision: Decision, name: str) -> Verdict | None:
+    """What became of a revision that did not serve; `name` is that of the current one."""
     if decision.state is RolloutState.ROLLED_BACK:
         return _verdict(
             Reason.ROLLED_BACK,
@@ -36,17 +68,7 @@ def progressing(
             f"Revision {name} failed and is held as spec.rollout.onFailure asks: correct the"
             " spec, or set onFailure to Rollback.",
         )
-    mine = [pod for pod in replicas.living if pod.revision == current.hash]
-    ready = [pod for pod in replicas.ready if pod.revision == current.hash]
-    wanted = decision.targets[0].replicas
-    if len(ready) >= wanted:
-        return _settling(decision, replicas, deployments, name=name, wanted=wanted)
-    if len(decision.targets) > 1:
-        waits = _what_it_waits_for(mine, replicas, current)
-        return _verdict(
-            Reason.ROLLING_OUT, f"{len(ready)} of {wanted} replicas run revision {name}; {waits}."
-        )
-    return _starting(mine, replicas, current, name=name, wanted=wanted, ready=len(ready))
+    return None
 
 
 def _starting(
@@ -63,12 +85,12 @@ def _starting(
         return _verdict(
             Reason.LOADING,
             f"{ready} of {wanted} replicas of {name} generate tokens;"
-            f" {_what_it_waits_for(mine, replicas, current)}.",
+            f" {_what_it_waits_for(mine, replicas, current, wanted=wanted)}.",
         )
     return _verdict(
         Reason.CREATING,
         f"{len(mine)} of {wanted} replicas of {name} exist;"
-        f" {_what_it_waits_for(mine, replicas, current)}.",
+        f" {_what_it_waits_for(mine, replicas, current, wanted=wanted)}.",
     )
 
 
@@ -102,7 +124,9 @@ def _settling(
     return _verdict(Reason.COMPLETE, f"All {wanted} replicas run revision {name}.")
 
 
-def _what_it_waits_for(mine: Sequence[PodView], replicas: Replicas, current: Revision) -> str:
+def _what_it_waits_for(
+    mine: Sequence[PodView], replicas: Replicas, current: Revision, *, wanted: int
+) -> str:
     """The state of the pod that is furthest from serving, in words that change with its state."""
     for state, words in (
         (PodState.FAILED, "pod {} failed and is started again"),
@@ -116,7 +140,9 @@ def _what_it_waits_for(mine: Sequence[PodView], replicas: Replicas, current: Rev
         pods = [pod for pod in replicas.of(state) if pod in mine]
         if pods:
             return words.format(_called(pods[0], state), _deadline(pods[0], current))
-    return "their pods are about to be created"
+    if len(mine) < wanted:
+        return "their pods are about to be created"
+    return "the next waits for room, see the condition Scheduled"
 
 
 def _called(pod: PodView, state: PodState) -> str:

@@ -16,7 +16,10 @@ def scheduled(
     wanted: int,
     revision: Revision | None,
 ) -> Verdict:
-    """The condition of a model that has a Deployment, or is about to."""
+    """The condition of a model that has a Deployment, or is about to.
+
+    Only replicas of the current revision count: older ones are on their way out, and have nodes.
+    """
     for deployment in deployments:
         if deployment.failure:
             return _verdict(
@@ -26,10 +29,12 @@ def scheduled(
             )
     for pod in replicas.of(PodState.IMAGE):
         return failures.image(pod, revision, ConditionType.SCHEDULED)
-    stuck = replicas.of(PodState.UNSCHEDULABLE)
+    hash_ = revision.hash if revision is not None else None
+    living = [pod for pod in replicas.living if hash_ in {None, pod.revision}]
+    stuck = [pod for pod in replicas.of(PodState.UNSCHEDULABLE) if pod in living]
     if stuck:
         return _unschedulable(stuck[0].unschedulable, len(stuck), wanted)
-    placed = len(replicas.living) - len(replicas.of(PodState.PENDING))
+    placed = sum(1 for pod in living if pod.node)
     if placed < wanted:
         return _verdict(
             Reason.PODS_PENDING,

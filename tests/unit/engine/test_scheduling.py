@@ -1,7 +1,7 @@
-"""Pods that the cluster refuses: its words, and the field of the spec that they are about."""
+"""Scheduled: pods that the cluster refuses or has no node for, and whose pods count."""
 
 import pytest
-from tests.support.observed import decision, deployment, revision, short, snapshot, told
+from tests.support.observed import decision, deployment, pod, revision, short, snapshot, told
 
 ONE = decision((revision(), 1))
 
@@ -37,3 +37,25 @@ def test_refused_pods_name_the_field_to_correct(words: str, fix: str) -> None:
         f" {fix}"
     )
     assert found["Ready"].message == found["Scheduled"].message
+
+
+def test_replicas_of_an_older_revision_do_not_count_as_scheduled() -> None:
+    old, new = revision("0000000000"), revision("1111111111")
+    rolling = decision((new, 1), (old, 1))
+    here = pod("old", digest=old.hash, ready=True)
+
+    both = told(snapshot(pods=[here, pod("new")], children=[deployment()]), rolling)
+    assert both["Scheduled"].message == "1 of 1 replicas have a node."
+
+    alone = told(snapshot(pods=[here], children=[deployment()]), rolling)
+    assert short(alone["Scheduled"]) == "Unknown/PodsPending"
+    assert alone["Scheduled"].message == "1 of 1 replicas wait for the scheduler's first answer."
+
+
+def test_an_older_replica_without_a_node_is_not_what_the_model_waits_for() -> None:
+    old = pod("old", digest="0000000000", node="", unschedulable="0/1 nodes are available.")
+    rolling = decision((revision(), 1), (revision("0000000000"), 2))
+
+    found = told(snapshot(pods=[old, pod("new")], children=[deployment()]), rolling)
+
+    assert short(found["Scheduled"]) == "True/PodsScheduled"

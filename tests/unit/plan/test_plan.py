@@ -131,6 +131,7 @@ def test_an_operator_that_was_away_before_the_first_pod_gives_the_change_its_tim
 
     assert (current(back), back.state) == (new, RolloutState.ROLLING)
     assert found.deployed() == {old, new}
+    found.start(new)
     assert found.later(minutes=44).step().state is RolloutState.ROLLING
     assert found.later(minutes=2).step().state is RolloutState.ROLLED_BACK
     assert found.later(days=1).step().state is RolloutState.ROLLED_BACK
@@ -144,7 +145,7 @@ def test_what_was_taken_back_is_written_down_and_no_longer_once_it_is_tried_agai
         stored = found.children[KEY][(CONTROLLER_REVISION.kind, f"tiny-{new}")]
         return dict(stored.annotations)
 
-    found.later(minutes=46).step()
+    found.start(new).later(minutes=46).step()
     assert written() == {ANNOTATION_FAILED: "true"}
 
     longer = {**BROKEN, "rollout": {"progressDeadline": "2h"}}
@@ -259,9 +260,11 @@ def test_an_older_model_keeps_serving_while_a_change_waits_for_gpus() -> None:
     assert (scheduled.reason, scheduled.message) == (
         Reason.WAITING_FOR_CAPACITY,
         f"The new revision waits and tiny-{old} keeps its replicas: needs 1 x NVIDIA-H200 in one"
-        " node; best node gpu-0 has 0 of 1 free, 1 held by ml/tiny: free 1 or add a node.",
+        " node; best node gpu-0 has 0 of 1 free, 1 held by ml/tiny: free 1 or add a node, or"
+        " accept a downtime by setting spec.replicas to 0 and back to 1.",
     )
     assert found.deployed() == {old}
+    assert found.remembered() == {old}
 
 
 def test_a_change_may_take_the_gpus_of_a_revision_that_never_served() -> None:

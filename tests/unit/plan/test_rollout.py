@@ -1,16 +1,18 @@
-"""The rollout as a table of moments, and whole rollouts as invariants."""
+"""The rollout as a table of moments; tests/property/plan/test_rollout_orders.py has the ways."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
+from typing import Any
 
 import pytest
-from tests.support.builders import NOW
-from tests.support.observed import PLAN
+from tests.support.observed import NOW, revision
 
 from kindling_operator.model.api import OnFailure
-from kindling_operator.model.plan import Revision, RolloutState
-from kindling_operator.plan.rollout import Policy, Step, all_steps, next_step
+from kindling_operator.model.plan import RolloutState
+from kindling_operator.plan.rollout import Step, next_step
 from kindling_operator.plan.standing import Standing
+from kindling_operator.plan.succession import Capacity, Waits
+from kindling_operator.plan.trial import CRASH_LOOP, Policy
 
 DEADLINE = timedelta(minutes=45)
 ROLLBACK = Policy(DEADLINE, OnFailure.ROLLBACK)
@@ -18,32 +20,31 @@ HOLD = Policy(DEADLINE, OnFailure.HOLD)
 LATE = NOW + DEADLINE
 
 
-def revision(name: str, *, served: bool = False, created: datetime | None = NOW) -> Revision:
-    return Revision(hash=name, inputs=name, replan="", plan=PLAN, served=served, created=created)
-
-
 def standing(
     name: str,
     replicas: int | None = 2,
     *,
     available: int = 0,
+    routed: int = 0,
     served: bool = False,
-    routed: bool = False,
-    created: datetime | None = NOW,
-    started: datetime | None = None,
+    **changes: Any,
 ) -> Standing:
-    return Standing(
-        revision(name, served=served, created=created),
+    """A revision whose replicas have their nodes; `available` and `routed` of them serve."""
+    base = Standing(
+        revision(name, served=served),
         replicas=replicas,
+        placed=replicas or 0,
         available=available,
         routed=routed,
-        deployed_at=created if replicas is not None else None,
-        started=started,
+        proven=routed > 0,
+        deployed_at=NOW if replicas is not None else None,
+        trying_since=NOW if replicas and not available else None,
     )
+    return replace(base, **changes)
 
 
-def serving(name: str, replicas: int = 2) -> Standing:
-    return standing(name, replicas, available=replicas, served=True, routed=True)
+def serving(name: str, replicas: int = 2, **changes: Any) -> Standing:
+    return standing(name, replicas, available=replicas, routed=replicas, served=True, **changes)
 
 
 def shown(step: Step) -> tuple[dict[str, int], list[str], RolloutState]:
@@ -82,11 +83,25 @@ MOMENTS = {
         ROLLING,
     ),
     "behind the Service, one of two available": (
-        standing("new", available=1, served=True, routed=True),
+        standing("new", available=1, served=True, routed=1),
         [serving("old")],
         {"new": 2, "old": 2},
         [],
         ROLLING,
+    ),
+    "all behind the Service, no answer of them known": (
+        serving("new", proven=False),
+        [serving("old")],
+        {"new": 2, "old": 2},
+        [],
+        ROLLING,
+    ),
+    "nothing else is ready, so no answer is waited for": (
+        serving("new", proven=False),
+        [standing("old", served=True)],
+        {"new": 2},
+        ["old"],
+        STEADY,
     ),
     "taken over": (serving("new"), [serving("old")], {"new": 2}, ["old"], STEADY),
     "taken over, and remembered": (
@@ -223,89 +238,224 @@ def test_of_two_that_serve_the_newest_is_gone_back_to() -> None:
     assert shown(step) == ({"half": 2, "old": 2}, ["new"], BACK)
 
 
-def test_a_revision_that_has_served_is_never_given_up() -> None:
+def test_a_served_revision_that_is_wanted_again_and_does_not_serve_is_taken_back() -> None:
     known = standing("old", 2, served=True)
 
-    step = next_step(known, (serving("new"),), desired=2, policy=ROLLBACK, now=LATE)
+    early = next_step(known, (serving("new"),), desired=2, policy=ROLLBACK, now=NOW)
+    assert shown(early) == ({"old": 2, "new": 2}, [], ROLLING)
+    assert early.look_again == LATE
 
-    assert shown(step) == ({"old": 2, "new": 2}, [], ROLLING)
+    late = next_step(known, (serving("new"),), desired=2, policy=ROLLBACK, now=LATE)
+    assert shown(late) == ({"new": 2}, ["old"], BACK)
+
+
+def test_a_revision_that_stands_alone_is_not_given_up_for_one_that_is_remembered() -> None:
+    """It served for a day; what takes it away now is not the change of the spec."""
+    known = standing("new", 2, served=True, crashes=99, trying_since=LATE + timedelta(days=1))
+    old = standing("old", None, served=True)
+
+    step = next_step(known, (old,), desired=2, policy=ROLLBACK, now=LATE + timedelta(days=2))
+
+    assert shown(step) == ({"new": 2}, ["old"], STEADY)
     assert step.look_again is None
 
 
-def test_time_runs_from_the_first_pod_of_a_revision_that_had_none_before() -> None:
-    """Created long ago at zero replicas, scaled up a minute ago."""
-    started = LATE + timedelta(hours=5)
-    wanted = standing("new", 1, started=started)
+@pytest.mark.parametrize(
+    ("beside", "policy", "expected"),
+    [
+        (serving("old"), ROLLBACK, ({"old": 2}, ["new"], BACK)),
+        (serving("old"), HOLD, ({"new": 2, "old": 2}, [], HELD)),
+        (standing("old", None, served=True), ROLLBACK, ({"old": 2}, ["new"], BACK)),
+        (standing("old", None, served=True), HOLD, ({"new": 2}, ["old"], HELD)),
+    ],
+    ids=["beside", "beside, held", "after it took over", "after it took over, held"],
+)
+def test_a_revision_that_served_once_and_crashes_since_its_change_has_failed(
+    beside: Standing, policy: Policy, expected: object
+) -> None:
+    soon = NOW + timedelta(minutes=5)
+    crashing = standing("new", 2, served=True, crashes=CRASH_LOOP, trying_since=soon)
+    once = replace(crashing, crashes=CRASH_LOOP - 1)
 
-    early = next_step(wanted, (), desired=1, policy=ROLLBACK, now=started)
+    step = next_step(crashing, (beside,), desired=2, policy=policy, now=soon)
+    assert shown(step) == expected
+
+    patient = next_step(once, (beside,), desired=2, policy=policy, now=soon)
+    assert next(iter(shown(patient)[0])) == "new"
+    assert not patient.overdue
+
+    recovered = replace(crashing, available=1, trying_since=None)
+    assert not next_step(recovered, (beside,), desired=2, policy=policy, now=LATE).overdue
+
+
+def test_a_revision_that_crashed_is_not_tried_again_by_a_longer_deadline() -> None:
+    failed = Standing(revision("new", served=True, failed=True))
+    longer = Policy(2 * DEADLINE, OnFailure.ROLLBACK)
+
+    step = next_step(failed, (serving("old"),), desired=2, policy=longer, now=NOW)
+
+    assert shown(step) == ({"old": 2}, ["new"], BACK)
+
+
+def test_a_failed_revision_is_nothing_to_go_back_to_or_to_remember() -> None:
+    failed = Standing(revision("bad", served=True, failed=True))
+
+    step = next_step(
+        standing("new"), (failed, serving("old")), desired=2, policy=ROLLBACK, now=LATE
+    )
+    assert shown(step) == ({"old": 2}, ["new"], BACK)
+
+    alone = next_step(serving("new"), (failed,), desired=2, policy=ROLLBACK, now=NOW)
+    assert shown(alone) == ({"new": 2}, [], STEADY)
+
+
+def test_waiting_for_a_node_is_no_failure() -> None:
+    """Its pods have been pending since long before anybody freed a GPU."""
+    waiting = standing("new", 2, placed=0, trying_since=None)
+
+    step = next_step(
+        waiting, (serving("old"),), desired=2, policy=ROLLBACK, now=LATE + timedelta(days=1)
+    )
+
+    assert shown(step) == ({"new": 2, "old": 2}, [], ROLLING)
+    assert step.look_again is None
+
+
+def test_time_runs_from_when_a_replica_got_its_node() -> None:
+    """Asked for long ago, placed a minute ago."""
+    placed = LATE + timedelta(hours=5)
+    wanted = standing("new", 1, trying_since=placed)
+
+    early = next_step(wanted, (), desired=1, policy=ROLLBACK, now=placed)
     assert not early.overdue
-    assert early.look_again == started + DEADLINE
+    assert early.look_again == placed + DEADLINE
 
-    late = next_step(wanted, (), desired=1, policy=ROLLBACK, now=started + DEADLINE)
+    late = next_step(wanted, (), desired=1, policy=ROLLBACK, now=placed + DEADLINE)
     assert late.overdue
     assert late.look_again is None
 
 
-def settled(stand: Standing, replicas: int | None) -> Standing:
-    """Whatever is asked for comes up, is ready and behind the Service."""
-    if replicas is None:
-        return Standing(stand.revision)
-    return serving(stand.revision.hash, replicas)
-
-
-def broken(stand: Standing, replicas: int | None) -> Standing:
-    """The revision "new" never comes up."""
-    if stand.revision.hash != "new":
-        return settled(stand, replicas)
-    made = NOW if replicas is not None else None
-    return Standing(stand.revision, replicas=replicas, deployed_at=made)
-
-
-@pytest.mark.parametrize("desired", [1, 2, 5])
-@pytest.mark.parametrize("policy", [ROLLBACK, HOLD], ids=["Rollback", "Hold"])
-@pytest.mark.parametrize("settle", [settled, broken], ids=["comes up", "never comes up"])
-@pytest.mark.parametrize(
-    "others",
-    [
-        (serving("old"),),
-        (serving("half", 1), serving("old")),
-        (standing("never", 2), serving("old")),
-        (standing("idle", None, served=True), serving("old", 4)),
-    ],
-    ids=["one serves", "two serve", "one never served", "one is remembered"],
-)
-def test_whole_rollouts(
-    others: tuple[Standing, ...],
-    settle: object,
-    policy: Policy,
-    desired: int,
-) -> None:
-    """At every step something serves; it ends soon, and with the right revisions."""
-    steps = all_steps(
+OLD = frozenset({"old"})
+# The wanted revision, the old one, the room; then the replicas to have and what is waited for.
+ROOM = {
+    "no spare, one replica": (NEW, serving("old", 1), (0, 1), {"new": 0, "old": 1}, "Capacity"),
+    "no spare, two replicas": (NEW, serving("old"), (0, 2), {"new": 0, "old": 1}, "Turn"),
+    "a spare for one of two": (NEW, serving("old"), (1, 2), {"new": 1, "old": 2}, "Turn"),
+    "a spare for each": (NEW, serving("old"), (2, 2), {"new": 2, "old": 2}, None),
+    "one has left": (
+        standing("new", 0),
+        standing("old", 1, available=1, routed=1, served=True, leaving=1),
+        (0, 2),
+        {"new": 0, "old": 1},
+        "Turn",
+    ),
+    "its GPUs are free": (
+        standing("new", 0),
+        serving("old", 1),
+        (1, 2),
+        {"new": 1, "old": 1},
+        "Turn",
+    ),
+    "the new one loads": (
+        standing("new", 1),
+        serving("old", 1),
+        (1, 2),
+        {"new": 1, "old": 1},
+        "Turn",
+    ),
+    "the new one serves, the answer is not known": (
+        serving("new", 1, proven=False),
+        serving("old", 1),
+        (1, 2),
+        {"new": 1, "old": 1},
+        "Turn",
+    ),
+    "the new one serves": (
+        serving("new", 1),
+        serving("old", 1),
+        (1, 2),
+        {"new": 1, "old": 0},
+        "Turn",
+    ),
+    "two of three new ones fit and serve": (
+        serving("new", 2),
+        serving("old", 3),
+        (2, 3),
+        {"new": 2, "old": 1},
+        "Turn",
+    ),
+    "an unhealthy old one makes room": (
         NEW,
-        others,
-        desired=desired,
-        policy=policy,
-        now=NOW,
-        settle=settle,  # type: ignore[arg-type]
-    )
-    was_serving = {each.revision.hash for each in others if each.deployed and each.revision.served}
+        standing("old", 2, available=1, routed=1, served=True),
+        (0, 2),
+        {"new": 0, "old": 1},
+        "Turn",
+    ),
+    "an unhealthy single one makes room": (
+        NEW,
+        standing("old", 1, served=True),
+        (0, 1),
+        {"new": 0, "old": 0},
+        "Turn",
+    ),
+    "an unhealthy one that would make none stays": (
+        NEW,
+        standing("old", 1, served=True),
+        (0, 0),
+        {"new": 0, "old": 1},
+        "Capacity",
+    ),
+}
 
-    assert len(steps) <= 4
-    for step in steps:
-        targets = {target.revision.hash: target.replicas for target in step.targets}
-        remembered = {each.hash for each in step.kept}
-        assert not targets.keys() & remembered
-        assert len(remembered) <= 2
-        assert any(targets.get(name, 0) > 0 for name in was_serving) or settle is settled
-    last = {target.revision.hash: target.replicas for target in steps[-1].targets}
-    if settle is settled:
-        assert last == {"new": desired}
-        assert steps[-1].state is STEADY
-    elif policy is HOLD:
-        assert last["new"] == desired
-        assert steps[-1].state is HELD
-    else:
-        assert list(last.values()) == [desired]
-        assert "new" not in last
-        assert steps[-1].state is BACK
+
+@pytest.mark.parametrize(
+    ("wanted", "old", "room", "targets", "waits"), ROOM.values(), ids=ROOM.keys()
+)
+def test_replicas_come_as_there_is_room(
+    wanted: Standing,
+    old: Standing,
+    room: tuple[int, int],
+    targets: dict[str, int],
+    waits: str | None,
+) -> None:
+    desired = max(old.replicas or 0, room[1])
+    capacity = Capacity(*room, frees=OLD, leaving=old.leaving)
+
+    step = next_step(wanted, (old,), desired=desired, policy=ROLLBACK, now=NOW, capacity=capacity)
+
+    assert (shown(step)[0], step.waits) == (targets, waits and Waits(waits))
+
+
+def test_no_replica_leaves_that_would_not_make_room() -> None:
+    """Each new one needs two GPUs of one node, and every old one has one on a node of its own."""
+    capacity = Capacity(0, 1, frees=frozenset())
+
+    step = next_step(NEW, (serving("old"),), desired=2, policy=ROLLBACK, now=NOW, capacity=capacity)
+
+    assert (shown(step)[0], step.waits) == ({"new": 0, "old": 2}, Waits.CAPACITY)
+
+
+def test_a_place_that_others_took_is_not_followed_by_another_while_they_wait() -> None:
+    """Three were wanted, one has left, and a pod of somebody else got its GPU."""
+    wanted, old = standing("new", 0), serving("old", 2)
+
+    contested = Capacity(0, 2, frees=OLD, contested=True)
+    step = next_step(wanted, (old,), desired=3, policy=ROLLBACK, now=NOW, capacity=contested)
+    assert (shown(step)[0], step.waits) == ({"new": 0, "old": 2}, Waits.CAPACITY)
+
+    quiet = Capacity(0, 2, frees=OLD)
+    step = next_step(wanted, (old,), desired=3, policy=ROLLBACK, now=NOW, capacity=quiet)
+    assert (shown(step)[0], step.waits) == ({"new": 0, "old": 1}, Waits.TURN)
+
+
+def test_an_answer_is_asked_for_as_long_as_older_ones_wait_for_it() -> None:
+    unknown = serving("new", proven=False)
+
+    def asks(wanted: Standing, *others: Standing) -> bool:
+        return next_step(wanted, others, desired=2, policy=ROLLBACK, now=NOW).ask
+
+    assert asks(unknown, serving("old"))
+    assert not asks(serving("new", 1), serving("old"))
+    assert not asks(standing("new"), serving("old"))
+    assert not asks(unknown)
+    assert not asks(unknown, standing("old", None, served=True))
