@@ -98,8 +98,7 @@ def _weight_parts(
     shaped = _fitted(shaped, max(0, checkpoint.bytes - given))
     rest = max(0, checkpoint.bytes - given - _sum(shaped))
     loaded = [part for part in shaped if part.name not in _DRAFT_NAMES]
-    if checkpoint.expert_bytes:
-        loaded.append(_experts(architecture, checkpoint.expert_bytes))
+    loaded += _given_experts(architecture, checkpoint)
     loaded += _others(architecture, checkpoint, loaded, rest)
     loaded += _loaded_drafts(architecture, draft, [p for p in shaped if p.name in _DRAFT_NAMES])
     loaded += [
@@ -211,9 +210,8 @@ def _mlp_parts(architecture: Architecture, checkpoint: Checkpoint) -> Iterator[W
         return
     sparse = tuple(range(len(dense), architecture.layers))
     if not checkpoint.expert_bytes:
-        elements = len(sparse) * experts.count * matrix * experts.intermediate_size
-        size = _size(elements, checkpoint, WeightKind.ROUTED_EXPERTS)
-        yield _experts(architecture, size)
+        size = _expert_size(architecture, checkpoint)
+        yield WeightPart(_EXPERTS, size, Division.EXPERT, Place.LAYERS, sparse)
     if experts.shared is not None:
         elements = len(sparse) * experts.shared.count * matrix * experts.shared.intermediate_size
         size = _size(elements, checkpoint, WeightKind.SHARED_EXPERTS)
@@ -222,11 +220,30 @@ def _mlp_parts(architecture: Architecture, checkpoint: Checkpoint) -> Iterator[W
     yield WeightPart("Routers", routers, Division.REPLICATED, Place.LAYERS, sparse)
 
 
-def _experts(architecture: Architecture, size: int) -> WeightPart:
+def _given_experts(architecture: Architecture, checkpoint: Checkpoint) -> Iterator[WeightPart]:
+    """Routed experts of a checkpoint that says how large they are.
+
+    What is above the size of its format are layers that are kept in bfloat16. Which ones they are
+    nobody tells, so that every stage of a pipeline counts them.
+    """
     sparse = tuple(range(len(dense_layers(architecture)), architecture.layers))
-    return WeightPart("Routed experts", size, Division.EXPERT, Place.LAYERS, sparse)
+    even = min(checkpoint.expert_bytes, _expert_size(architecture, checkpoint))
+    above = checkpoint.expert_bytes - even
+    if sparse:
+        yield WeightPart(_EXPERTS, even, Division.EXPERT, Place.LAYERS, sparse)
+    yield WeightPart(_EXPERTS, above, Division.EXPERT, Place.EVERY_STAGE)
 
 
+def _expert_size(architecture: Architecture, checkpoint: Checkpoint) -> int:
+    experts = architecture.experts
+    if experts is None:
+        return 0
+    layers = min(experts.layers, architecture.layers)
+    elements = layers * experts.count * 3 * architecture.hidden_size * experts.intermediate_size
+    return _size(elements, checkpoint, WeightKind.ROUTED_EXPERTS)
+
+
+_EXPERTS = "Routed experts"
 _DRAFT, _DRAFT_INPUT = "Draft layers", "Draft inputs"
 _DRAFT_NAMES = (_DRAFT, _DRAFT_INPUT)
 

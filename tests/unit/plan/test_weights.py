@@ -165,6 +165,16 @@ def test_the_fullest_stage_of_a_pipeline_counts() -> None:
     assert halves["Output head"] == whole["Output head"]
 
 
+def test_a_layer_in_bfloat16_may_be_on_any_stage() -> None:
+    layout = Layout(tensor=8, pipeline=2, nodes=2)
+    layer = 256 * 3 * 6144 * 3072
+
+    # The first stage is the fullest, as it has the embedding: 31 of the 64 layers with experts,
+    # quantized, and what the one in bfloat16 has above that.
+    expected = (31 * layer * 9 // 16 + layer * 23 // 16) // 8
+    assert lines(INKLING, NVFP4, layout)["Routed experts"] == expected
+
+
 def test_a_tied_embedding_is_on_the_first_and_the_last_stage() -> None:
     wire = tiny_architecture(tiedEmbedding=True, checkpoints=[{"name": "BF16", "bytes": 9_000_000}])
     architecture = msgspec.convert(wire, Architecture)
