@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from kindling_operator.catalog import CatalogError, runtimes
 from kindling_operator.cli_failure import usage
 from kindling_operator.model.names import KIND
 from kindling_operator.model.objects import ClaimView, NodeUse
@@ -59,6 +60,18 @@ def _used(pods: Iterable[Body]) -> Mapping[str, NodeUse]:
         if views.model_key(body) is None:
             others.put(msgspec.json.encode(body))
     return others.used
+
+
+def described_runtimes(path: str | None) -> str:
+    """The text of a file that describes runtime images, "" without one. Raises `Failure`."""
+    if path is None:
+        return ""
+    try:
+        text = Path(path).read_text("utf-8")
+        runtimes.load_all(runtimes.decode_all(text))
+    except (OSError, UnicodeDecodeError, CatalogError) as error:
+        raise usage(f"{path} describes no runtime images: {error}") from error
+    return text
 
 
 def models_of(path: str, namespace: str) -> Iterator[ParsedModel | Invalid]:

@@ -13,7 +13,7 @@ import yaml
 from kindling_operator import __version__
 from kindling_operator.cli_decision import decision_text, obstacle, places_of
 from kindling_operator.cli_failure import REFUSED, usage
-from kindling_operator.cli_files import snapshot_of
+from kindling_operator.cli_files import described_runtimes, snapshot_of
 from kindling_operator.cli_summary import summary_lines
 from kindling_operator.cli_terminal import Terminal
 from kindling_operator.installation import environment
@@ -51,6 +51,7 @@ def _offline(options: argparse.Namespace) -> tuple[Snapshot, Sequence[Key]]:
         environment=environment(
             cuda_image=options.cuda_image or f"kindling/runtime:{__version__}",
             cpu_image=options.cpu_image or f"kindling/runtime-cpu:{__version__}",
+            described=described_runtimes(options.runtimes),
         ),
     )
     return snapshot, sorted(snapshot.models)

@@ -11,7 +11,7 @@ from kindling_operator import __version__
 from kindling_operator.cli_cluster import Operator, look, operator_of, with_models
 from kindling_operator.cli_connection import Connection, connected
 from kindling_operator.cli_failure import REFUSED, Failure
-from kindling_operator.cli_files import models_of
+from kindling_operator.cli_files import described_runtimes, models_of
 from kindling_operator.installation import environment
 from kindling_operator.model.names import Key
 from kindling_operator.model.snapshot import Environment, Snapshot
@@ -63,10 +63,12 @@ def _settings(operator: Operator) -> Settings:
 
 
 def _environment(options: argparse.Namespace, settings: Settings | None) -> Environment:
+    described = described_runtimes(options.runtimes)
     base = (
         environment(
             cuda_image=f"kindling/runtime:{__version__}",
             cpu_image=f"kindling/runtime-cpu:{__version__}",
+            described=described,
         )
         if settings is None
         else environment(
@@ -76,6 +78,7 @@ def _environment(options: argparse.Namespace, settings: Settings | None) -> Envi
             image_pull_secrets=settings.image_pull_secrets,
             name_foreign_holders=settings.name_foreign_holders,
             development_store=settings.development_store,
+            described=described or settings.runtimes,
         )
     )
     return replace(

@@ -15,13 +15,17 @@ def environment(
     image_pull_secrets: tuple[str, ...] = (),
     name_foreign_holders: bool = False,
     development_store: bool = False,
+    described: str = "",
 ) -> Environment:
-    """The operator's and the command line's alike. Raises `CatalogError` for a broken catalog."""
+    """The operator's and the command line's alike; `described` are further runtime images (YAML).
+
+    Raises `CatalogError` for a broken catalog or description.
+    """
     return Environment(
         cuda_image=cuda_image,
         cpu_image=cpu_image,
         catalog=catalog.load_all(),
-        runtimes=runtimes.load_all(),
+        runtimes=runtimes.load_all(runtimes.decode_all(described)),
         gpus=gpus.load_all(),
         speed=gpus.load_speed(),
         image_pull_policy=image_pull_policy,

@@ -196,6 +196,7 @@ def _environment(settings: Settings) -> Environment:
         image_pull_secrets=settings.image_pull_secrets,
         name_foreign_holders=settings.name_foreign_holders,
         development_store=settings.development_store,
+        described=settings.runtimes,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import kopf
 
+from kindling_operator.catalog import CatalogError, runtimes
 from kindling_operator.kube.kinds import LEASE
 from kindling_operator.model.names import Kind
 from kindling_operator.model.quantities import duration_seconds
@@ -44,6 +45,8 @@ class Settings:
     """Whether messages name objects of other namespaces that hold GPUs."""
     development_store: bool = False
     """Whether spec.cache.objectStore.identity.development is allowed."""
+    runtimes: str = ""
+    """What further runtime images can do: a list in the form of catalog/runtimes/*.yaml."""
     pod_name: str = ""
     """Name of the operator's pod: holder of the Lease, reporter of events. Default: host name."""
     pod_namespace: str = ""
@@ -171,6 +174,10 @@ def _read(name: str, raw: str, declared: Any) -> Any:
 
 
 def _check(found: Settings) -> None:
+    try:
+        runtimes.load_all(runtimes.decode_all(found.runtimes))
+    except CatalogError as error:
+        raise SettingsError(f"{PREFIX}RUNTIMES: {error}.") from error
     if found.image_pull_policy not in {"Always", "IfNotPresent", "Never"}:
         raise SettingsError(
             f"{PREFIX}IMAGE_PULL_POLICY is {found.image_pull_policy!r}: set it to Always,"

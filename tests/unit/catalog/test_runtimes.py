@@ -122,3 +122,29 @@ def test_further_runtimes_are_checked(further: list[RuntimeFacts], sentence: str
 def test_a_text_that_is_no_description_is_named() -> None:
     with pytest.raises(CatalogError, match=r"^mine.yaml: Object missing required field `device`"):
         runtimes.decode("{name: mine}", "mine.yaml")
+
+
+def test_a_list_describes_further_images() -> None:
+    text = f"""
+    - name: ours
+      device: GPU
+      vllm: 0.24.0
+      digests: ["{DIGEST}"]
+      cpuArchitectures: [amd64]
+      inFlight: 2
+      blockTokens: 16
+      batchedTokens: 8192
+      sources: {{}}
+    """
+
+    [ours] = runtimes.decode_all(text)
+
+    assert (ours.name, ours.digests) == ("ours", (DIGEST,))
+    assert ours.removed["InternLMForCausalLM"] == "0.23.0"
+    assert runtimes.decode_all("") == runtimes.decode_all("[]") == ()
+
+
+@pytest.mark.parametrize("text", ["{name: mine}", "- {name: mine}", "- ["])
+def test_a_list_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(CatalogError, match=r"^runtimes: "):
+        runtimes.decode_all(text)

@@ -17,6 +17,10 @@ from kindling_operator.settings import PREFIX, Settings
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60, func_only=True)]
 
 DIGEST = "sha256:" + "a1" * 32
+DESCRIBED = (
+    f'{{"batchedTokens":8192,"blockTokens":16,"cpuArchitectures":["amd64"],"device":"GPU",'
+    f'"digests":["{DIGEST}"],"inFlight":2,"name":"ours","sources":{{}},"vllm":"0.33.0"}}'
+)
 BASE = "registry.example.com/kindling/operator"
 
 
@@ -103,6 +107,7 @@ def test_the_operator_learns_every_setting(program: Helm) -> None:
             "--set=logLevel=debug",
             "--set=nameForeignHolders=true",
             "--set=developmentStore=true",
+            f"--set-json=runtimes=[{DESCRIBED}]",
             "--set=leaderElection.leaseDuration=60s",
         )
     )
@@ -120,6 +125,7 @@ def test_the_operator_learns_every_setting(program: Helm) -> None:
         image_pull_secrets=("one", "two"),
         name_foreign_holders=True,
         development_store=True,
+        runtimes=f"[{DESCRIBED}]",
         pod_name="pod",
         pod_namespace=NAMESPACE,
         watch_namespaces=("ml", "search"),

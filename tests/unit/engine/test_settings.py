@@ -72,6 +72,11 @@ def test_two_processes_of_one_pod_have_two_identities() -> None:
             "yes",
             "KINDLING_DEVELOPMENT_STORE is 'yes': set it to true or false.",
         ),
+        (
+            "RUNTIMES",
+            "[{name: mine}]",
+            "KINDLING_RUNTIMES: runtimes: Object missing required field `device` - at `$[0]`.",
+        ),
         ("WORKERS", "many", "KINDLING_WORKERS is 'many': set it to a whole number."),
         ("WORKERS", "0", "KINDLING_WORKERS is 0: set it to 1 to 64."),
         (

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from functools import cache
 from importlib import resources
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import yaml
@@ -42,10 +42,23 @@ def decode(text: str, where: str) -> RuntimeFacts:
 
     Raises `CatalogError`, which names `where`, for a text that is no such document.
     """
+    return _complete(_convert(text, RuntimeFacts, where))
+
+
+def decode_all(text: str) -> tuple[RuntimeFacts, ...]:
+    """The facts in a YAML list of further images; none in an empty text. Errors as in `decode`."""
+    found = _convert(text, tuple[RuntimeFacts, ...] | None, "runtimes") or ()
+    return tuple(_complete(facts) for facts in found)
+
+
+def _convert(text: str, kind: Any, where: str) -> Any:
     try:
-        facts = msgspec.convert(yaml.safe_load(text), RuntimeFacts)
+        return msgspec.convert(yaml.safe_load(text), kind)
     except (yaml.YAMLError, msgspec.ValidationError) as error:
         raise CatalogError(f"{where}: {error}") from error
+
+
+def _complete(facts: RuntimeFacts) -> RuntimeFacts:
     gone = {name: last for name, last in _history().items() if _older(last, facts.vllm)}
     return structs.replace(facts, removed={**gone, **facts.removed})
 
