@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil
 
 from kindling_operator.model.architecture import Architecture, AttentionGroup, AttentionKind
@@ -70,6 +71,7 @@ class _Layers:
     indices: tuple[int, ...]
 
 
+@lru_cache(maxsize=4096)
 def kv_layout(
     architecture: Architecture,
     *,
@@ -85,7 +87,7 @@ def kv_layout(
     """
     shapes = _merged(
         _shape(group, indices, block_tokens=block_tokens, tensor_parallel=tensor_parallel)
-        for group, indices in _drafted(architecture, draft)
+        for group, indices in _drafted(architecture, draft, ordered=pipeline > 1)
     )
     bounds = _bounds(architecture, pipeline)
     if len({(s.kind, s.window, s.block_tokens) for s in shapes}) == 1:
@@ -97,13 +99,15 @@ def kv_layout(
     shapes = _merged(_unified(shapes))
     size = _group_size([len(shape.indices) for shape in shapes])
     tables = [ceil(len(shape.indices) / size) for shape in shapes]
-    # Tables take the layers of a shape in turn, so that each has its share of every stage.
-    longest = max(
-        _count(shape.indices[table::count], stage)
-        for shape, count in zip(shapes, tables, strict=True)
-        for table in range(count)
-        for stage in bounds
-    )
+    longest = size
+    if pipeline > 1:
+        # Tables take the layers of a shape in turn, so that each has its share of every stage.
+        longest = max(
+            _count(shape.indices[table::count], stage)
+            for shape, count in zip(shapes, tables, strict=True)
+            for table in range(count)
+            for stage in bounds
+        )
     groups = tuple(
         KVGroup(s.kind, s.window, s.block_tokens, tables=count)
         for s, count in zip(shapes, tables, strict=True)
@@ -172,10 +176,14 @@ def _count(indices: Iterable[int], stage: range) -> int:
 
 
 def _drafted(
-    architecture: Architecture, draft: int
+    architecture: Architecture, draft: int, *, ordered: bool
 ) -> Iterator[tuple[AttentionGroup, tuple[int, ...]]]:
-    """Each group with its layers, prediction layers included (as many as tokens are drafted)."""
-    heads, where = architecture.draft, positions(architecture)
+    """Each group with its layers, prediction layers included (as many as tokens are drafted).
+
+    Not `ordered`, the layers are only as many as they are: one stage has them all.
+    """
+    heads = architecture.draft
+    where = positions(architecture) if ordered else {}
     depths = range(min(heads.depths, draft)) if heads is not None else range(0)
     for group in architecture.attention:
         more = tuple(
@@ -183,7 +191,7 @@ def _drafted(
             for depth in depths
             if heads is not None and group.name in (heads.group_of(depth), heads.conv_group)
         )
-        yield group, where[group.name] + more
+        yield group, where.get(group.name, tuple(range(group.layers))) + more
 
 
 def _shape(

@@ -124,10 +124,10 @@ def test_kv_blocks_divide_over_ranks_and_stages(
     one, stage = layout(), layout(pipeline=pipeline)
     assert stage.groups == one.groups
     assert stage.bytes_per_block <= one.bytes_per_block <= stage.bytes_per_block * pipeline
-    assert (
-        layout(tensor_parallel=2 * tensor).bytes_per_block
-        <= layout(tensor_parallel=tensor).bytes_per_block
-    )
+    # Beyond the heads of a group its ranks hold copies, and its layers may join another group's.
+    if all(group.kv_heads % (2 * tensor) == 0 for group in architecture.attention):
+        half = layout(tensor_parallel=2 * tensor).bytes_per_block
+        assert 2 * half == layout(tensor_parallel=tensor).bytes_per_block
 
 
 @SETTINGS
