@@ -30,6 +30,13 @@ _FINE: Final = frozenset({PodState.SERVING, PodState.READY})
 _TROUBLE: Final = frozenset(
     {PodState.UNSCHEDULABLE, PodState.IMAGE, PodState.NOT_STARTED, PodState.FAILED}
 )
+_SAYS_NOTHING: Final = (
+    Reason.COMPLETE,
+    Reason.DISABLED,
+    Reason.NOT_ACCEPTED,
+    Reason.NO_READY_REPLICA,
+)
+"""Reasons of conditions that are false without adding anything to what Ready says."""
 _DOING: Final = {
     PodState.LEAVING: "finishes its streams and leaves",
     PodState.OVER: "has ended for good; another was made in its place",
@@ -137,12 +144,11 @@ def _others(
     conditions: dict[str, Condition], ready: Condition, seen: Seen, terminal: Terminal
 ) -> Iterator[str]:
     """Conditions that are not good and say something that the head does not."""
-    told = {ready.message}
+    told = {ready.reason, *_SAYS_NOTHING}
     for each in conditions.values():
-        idle = each.reason in (Reason.COMPLETE, Reason.DISABLED, Reason.NOT_ACCEPTED)
-        if each.status is not ConditionStatus.FALSE or idle or each.message in told:
+        if each.status is not ConditionStatus.FALSE or each.reason in told:
             continue
-        told.add(each.message)
+        told.add(each.reason)
         since = _since(seen, _moment(each))
         yield from terminal.wrapped(
             f"{each.type} is false {since}, {each.reason}: {each.message}",
@@ -187,8 +193,10 @@ def _rollout(seen: Seen, conditions: dict[str, Condition], terminal: Terminal) -
     if not found:
         return
     yield terminal.paint("the rollout", Tone.STRONG)
-    progressing = conditions.get(ConditionType.PROGRESSING)
-    if progressing is not None:
+    progressing, ready = (
+        conditions.get(kind) for kind in (ConditionType.PROGRESSING, ConditionType.READY)
+    )
+    if progressing is not None and ready is not None and progressing.message != ready.message:
         yield from terminal.wrapped(progressing.message, indent="  ")
     rows: list[tuple[str, ...]] = [("REVISION", "AGE", "WANTED", "READY", "STATE")]
     rows += [_standing(seen, each) for each in found]
@@ -225,6 +233,9 @@ def _pods(seen: Seen, terminal: Terminal) -> Iterator[str]:
         doing = _doing(pod, state_of(pod, behind=pod.name in behind), seen.snapshot.now)
         rows.append((pod.name, pod.node or "-", made, fit_message(doing)))
     yield from terminal.table(rows, tone=Tone.FAINT)
+    for pod in seen.snapshot.pods:
+        if pod.restarts and not pod.ready:
+            yield f"  its last log: kubectl logs --previous -n {pod.namespace} {pod.name}"
 
 
 def _doing(pod: PodView, state: PodState, now: datetime) -> str:
@@ -238,7 +249,7 @@ def _doing(pod: PodView, state: PodState, now: datetime) -> str:
         return f"{pod.waiting_reason}: {pod.waiting_message or 'the kubelet says no more'}"
     text = _DOING[state]
     if state is PodState.LOADING and pod.started is not None:
-        text += f" since {age(now - pod.started)}"
+        text += f", for {age(now - pod.started)}"
     return f"{text}; {again}" if pod.restarts and state not in _FINE else text
 
 
