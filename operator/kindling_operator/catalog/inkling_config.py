@@ -39,10 +39,12 @@ def _draft(predicting: Config) -> Wire:
 def read(reading: Reading) -> Wire:
     """The text model: what vLLM's class does with the fields (models/inkling/nvidia)."""
     found = common(reading)
-    layers, hidden = found["layers"], found["hiddenSize"]
+    layers = found["layers"]
     local = set(reading.indices("local_layer_ids"))
-    sliding_heads = reading.count("swa_num_key_value_heads")
-    sliding_size = reading.count("swa_head_dim")
+    sliding = {
+        "kvHeads": reading.count("swa_num_key_value_heads"),
+        "headSize": reading.count("swa_head_dim"),
+    }
     position = {"headSizePosition": reading.count("d_rel")}
     size = {"headSize": reading.count("head_dim")}
     if reading.count("swa_num_attention_heads") != found["attentionHeads"]:
@@ -51,24 +53,10 @@ def read(reading: Reading) -> Wire:
         [index for index in range(layers) if index not in local],
         sorted(local),
         full_shape={"kvHeads": reading.count("num_key_value_heads"), **size, **position},
-        sliding_shape={"kvHeads": sliding_heads, "headSize": sliding_size, **position},
+        sliding_shape={**sliding, **position},
         window=reading.count("sliding_window_size"),
     )
-    kernel = reading.count("sconv_kernel_size")
-    groups.append(
-        {
-            "name": "short_conv",
-            "kind": "Conv",
-            "layers": layers,
-            "kvHeads": sliding_heads,
-            # Two streams of a KV head and the head's share of two residual streams, rounded up to a
-            # power of two (vLLM 0.33.0, models/inkling/nvidia/sconv_swa_attn.py:150-193).
-            "headSize": 1 << (2 * sliding_size + 2 * hidden // sliding_heads - 1).bit_length(),
-            "headSizeValue": 0,
-            "window": kernel,
-            "blockTokens": kernel,
-        }
-    )
+    groups.append(_convolution(reading))
     width = reading.count("intermediate_size")
     return found | {
         "intermediateSize": reading.count("dense_intermediate_size"),
@@ -81,4 +69,25 @@ def read(reading: Reading) -> Wire:
             "shared": {"count": reading.count("n_shared_experts"), "intermediateSize": width},
         },
         "replicatedEmbedding": True,
+    }
+
+
+def _convolution(reading: Reading) -> Wire:
+    """The short convolutions of every layer, as pages of the KV cache.
+
+    A head holds two streams of a KV head and its share of two residual streams, rounded up to a
+    power of two (vLLM 0.33.0, models/inkling/nvidia/sconv_swa_attn.py:150-193).
+    """
+    heads = reading.count("swa_num_key_value_heads")
+    size = 2 * reading.count("swa_head_dim") + 2 * reading.count("hidden_size") // heads
+    kernel = reading.count("sconv_kernel_size")
+    return {
+        "name": "short_conv",
+        "kind": "Conv",
+        "layers": reading.count("num_hidden_layers"),
+        "kvHeads": heads,
+        "headSize": 1 << (size - 1).bit_length(),
+        "headSizeValue": 0,
+        "window": kernel,
+        "blockTokens": kernel,
     }

@@ -99,15 +99,7 @@ def kv_layout(
     shapes = _merged(_unified(shapes))
     size = _group_size([len(shape.indices) for shape in shapes])
     tables = [ceil(len(shape.indices) / size) for shape in shapes]
-    longest = size
-    if pipeline > 1:
-        # Tables take the layers of a shape in turn, so that each has its share of every stage.
-        longest = max(
-            _count(shape.indices[table::count], stage)
-            for shape, count in zip(shapes, tables, strict=True)
-            for table in range(count)
-            for stage in bounds
-        )
+    longest = size if pipeline == 1 else _longest(shapes, tables, bounds)
     groups = tuple(
         KVGroup(s.kind, s.window, s.block_tokens, tables=count)
         for s, count in zip(shapes, tables, strict=True)
@@ -169,6 +161,19 @@ def _bounds(architecture: Architecture, pipeline: int) -> list[range]:
     *others, last = stages(architecture.layers, pipeline)
     depths = architecture.draft.depths if architecture.draft is not None else 0
     return [*others, range(last.start, architecture.layers + depths)]
+
+
+def _longest(shapes: list[_Layers], tables: list[int], bounds: list[range]) -> int:
+    """The most layers of one table on one stage.
+
+    Tables take the layers of a shape in turn, so that each has its share of every stage.
+    """
+    return max(
+        _count(shape.indices[table::count], stage)
+        for shape, count in zip(shapes, tables, strict=True)
+        for table in range(count)
+        for stage in bounds
+    )
 
 
 def _count(indices: Iterable[int], stage: range) -> int:
