@@ -35,7 +35,8 @@ class Case:
 
     @property
     def nodes_file(self) -> Path:
-        return HERE / "nodes" / f"{self.nodes}.yaml"
+        own = HERE / "nodes" / f"{self.nodes}.yaml"
+        return own if own.exists() else ROOT / "docs" / "examples" / "nodes" / own.name
 
 
 CASES: Final = (
@@ -46,18 +47,35 @@ CASES: Final = (
     Case("custom-gpu", "l40s"),
     Case("custom-gpu", "laptop", code=1),
     Case("custom-wrong-unit", "h200", code=1),
+    Case("dense-32b", "l40s"),
     Case("flint", "h200"),
     Case("flint", "b200"),
     Case("flint", "h100"),
+    Case("flint", "gb200"),
+    Case("flint", "eks-p5"),
     Case("flint", "l40s", code=1),
     Case("flint", "workstation", code=1),
     Case("flint", "empty", code=1),
     Case("flint-workstation", "workstation"),
-    Case("flint-bf16", "h100", code=1),
-    Case("flint-busy", "h200", code=1),
+    Case("flint-bf16", "h100"),
+    Case("flint-busy", "h200"),
+    Case("flint-many", "b200"),
+    Case("flint-pair", "h100"),
     Case("flint-bare", "h200", code=1),
-    Case("inkling", "h200", code=1),
-    Case("inkling", "b200", code=1),
+    Case("inkling", "gb200"),
+    Case("inkling", "b200"),
+    Case("inkling", "h200"),
+    Case("inkling", "nvl72"),
+    Case("inkling", "h100", code=1),
+    Case("inkling", "h200-one", code=1),
+    Case("inkling", "l40s", code=1),
+    Case("inkling", "empty", code=1),
+    Case("inkling-example", "b200"),
+    Case("inkling-nvfp4", "h200-one"),
+    Case("inkling-stages", "h200"),
+    Case("inkling-rack", "nvl72"),
+    Case("inkling-limited", "b200", code=1),
+    Case("inkling-wide", "h200", code=1),
 )
 EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.model}-on-{case.nodes}")
 

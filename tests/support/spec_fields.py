@@ -50,6 +50,18 @@ def _parallel(**sizes: Any) -> dict[str, Any]:
     return {"placement": {"parallelism": sizes}}
 
 
+def _sparse(**sizes: Any) -> dict[str, Any]:
+    """A mixture of experts with pins."""
+    experts = {"count": 8, "perToken": 2, "layers": 4, "intermediateSize": 64}
+    return {"model": {"custom": {"experts": experts}}, **_parallel(**sizes)}
+
+
+def _drafting(**speculation: Any) -> dict[str, Any]:
+    """A model with two prediction layers."""
+    draft = {"depths": 2, "attentionGroup": "full_attention"}
+    return {"model": {"custom": {"draft": draft}}, "serving": {"speculation": speculation}}
+
+
 def _weights(**fields: Any) -> dict[str, Any]:
     return {"model": {"weights": fields}}
 
@@ -66,7 +78,6 @@ def _adapted(*adapters: Mapping[str, str]) -> dict[str, Any]:
 
 _DISAGGREGATED: Final = {"serving": {"disaggregation": {"prefillReplicas": 1, "decodeReplicas": 1}}}
 _TOKEN: Final = _weights(tokenSecretRef={"name": "hf", "key": "token"})
-_DRAFTED: Final = {"serving": {"speculation": {"mode": "Fixed", "tokens": 1}}}
 _AZURE: Final = {
     "azure": {
         "clientId": "11111111-2222-3333-4444-555555555555",
@@ -101,10 +112,6 @@ REFUSED: Final[Mapping[str, dict[str, Any]]] = {
     "spec.model.weights.cacheClaim": _weights(cacheClaim="cache"),
     "spec.model.weights.tokenSecretRef.key": _TOKEN,
     "spec.model.weights.tokenSecretRef.name": _TOKEN,
-    "spec.placement.parallelism.data": _parallel(data=2),
-    "spec.placement.parallelism.expert": _parallel(expert=True),
-    "spec.placement.parallelism.pipeline": _parallel(pipeline=2),
-    "spec.placement.parallelism.tensor": _parallel(tensor=2),
     "spec.scaling.maxReplicas": {"scaling": {"maxReplicas": 2}},
     "spec.scaling.minReplicas": {"scaling": {"maxReplicas": 2, "minReplicas": 0}},
     "spec.scaling.objective.tpot": {"scaling": {"maxReplicas": 2, "objective": {"tpot": "60ms"}}},
@@ -115,8 +122,6 @@ REFUSED: Final[Mapping[str, dict[str, Any]]] = {
     "spec.scaling.scaleToZeroAfter": {"scaling": {"maxReplicas": 2, "scaleToZeroAfter": "15m"}},
     "spec.serving.disaggregation.decodeReplicas": _DISAGGREGATED,
     "spec.serving.disaggregation.prefillReplicas": _DISAGGREGATED,
-    "spec.serving.speculation.mode": _DRAFTED,
-    "spec.serving.speculation.tokens": _DRAFTED,
 }
 """Fields whose behaviour does not exist yet: a spec with the patch is refused by name."""
 
@@ -129,7 +134,12 @@ CHANGES: Final[Mapping[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "spec.model.weights.uri": ({}, _weights(uri="pvc://weights/other")),
     "spec.placement.gpu.minMemory": ({}, {"placement": {"gpu": {"minMemory": "100Gi"}}}),
     "spec.placement.gpu.products": ({}, {"placement": {"gpu": {"products": ["NVIDIA-H200"]}}}),
+    "spec.placement.maxGpusPerReplica": ({}, {"placement": {"maxGpusPerReplica": 1}}),
     "spec.placement.nodeSelector": ({}, {"placement": {"nodeSelector": {"pool": "gpu"}}}),
+    "spec.placement.parallelism.data": (_sparse(), _sparse(data=2)),
+    "spec.placement.parallelism.expert": (_sparse(tensor=2), _sparse(tensor=2, expert=True)),
+    "spec.placement.parallelism.pipeline": ({}, _parallel(pipeline=2)),
+    "spec.placement.parallelism.tensor": ({}, _parallel(tensor=2)),
     "spec.placement.priorityClassName": ({}, {"placement": {"priorityClassName": "serving"}}),
     "spec.placement.tolerations[].effect": (
         _tolerated(key="a"),
@@ -176,6 +186,14 @@ CHANGES: Final[Mapping[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     ),
     "spec.serving.mediaDomains": ({}, {"serving": {"mediaDomains": ["assets.example.com"]}}),
     "spec.serving.modalities": ({}, {"serving": {"modalities": ["Text"]}}),
+    "spec.serving.speculation.mode": (
+        _drafting(mode="Disabled"),
+        _drafting(mode="Fixed", tokens=1),
+    ),
+    "spec.serving.speculation.tokens": (
+        _drafting(mode="Fixed", tokens=1),
+        _drafting(mode="Fixed", tokens=2),
+    ),
     "spec.serving.servedName": ({}, {"serving": {"servedName": "other"}}),
 }
 """Fields that change what is made: between the first patch and the second, manifests differ."""
@@ -183,7 +201,6 @@ CHANGES: Final[Mapping[str, tuple[dict[str, Any], dict[str, Any]]]] = {
 ELSEWHERE: Final[Mapping[str, str]] = {
     "spec.model.name": "which model is planned; immutable",
     "spec.model.weights.revision": "what the folder holds: another value is another revision",
-    "spec.placement.maxGpusPerReplica": "at least 1, and 1 is what is planned",
     "spec.rollout.onFailure": "read when a revision fails (test_rollout)",
 }
 """Fields that are acted on without a difference in the manifests of a first plan, and how."""

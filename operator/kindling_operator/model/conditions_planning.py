@@ -95,27 +95,28 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
     Reason.NO_SUPPORTED_GPU: ReasonRow(
         on=false_for(C.ACCEPTED),
         example=(
-            "No GPU for Flint (it needs sm90, sm100 or sm103): no usable node says that it "
-            "has one, 8 x NVIDIA-H200 (sm90) are on nodes that are not ready, cordoned, "
-            "tainted or not selected; add a node or correct what keeps them out."
+            "No GPU for Flint (it needs sm90, sm100 or sm103, such as one GPU of 32 GiB for "
+            "NVFP4): no usable node says that it has one, 8 x NVIDIA-H200 (sm90) are on nodes "
+            "that are not ready, cordoned, tainted or not selected; add a node or correct what "
+            "keeps them out."
         ),
         remedy="Add nodes with one of the GPUs, or relax spec.placement.",
     ),
     Reason.WEIGHTS_DO_NOT_FIT: ReasonRow(
         on=false_for(C.ACCEPTED),
         example=(
-            "Flint BF16 needs 76.4 GiB on one GPU, 74.3 GiB of it weights, and "
-            "NVIDIA-H100-80GB-HBM3 has 73.3 GiB usable, short by 3.1 GiB: use a larger GPU "
-            "or a smaller checkpoint, this version plans one GPU per replica."
+            "Flint BF16 needs 75.7 GiB on one GPU, 74.3 GiB of it weights, and "
+            "NVIDIA-H100-80GB-HBM3 has 73.3 GiB usable, short by 2.5 GiB: 2 nodes of 1 hold it, "
+            "add 1 node or use GPUs with more memory."
         ),
         remedy="Allow more GPUs per replica, larger GPUs or a smaller checkpoint.",
     ),
     Reason.CONTEXT_DOES_NOT_FIT: ReasonRow(
         on=false_for(C.ACCEPTED),
         example=(
-            "A context of 262144 tokens at concurrency 8 needs 66.8 GiB of KV cache and "
-            "52.8 GiB are left, short by 14.0 GiB: lower contextLength to 196384 or "
-            "concurrency to 6."
+            "A context of 262144 tokens at concurrency 8 needs 59.0 GiB of KV cache on one GPU "
+            "and 53.4 GiB are left on NVIDIA-H200, short by 5.5 GiB: lower contextLength to "
+            "236272 or concurrency to 7."
         ),
         remedy="Lower contextLength or concurrency, or allow more GPUs.",
     ),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msgspec import structs
 
 from kindling_operator.model.conditions import ConditionType, Reason
+from kindling_operator.model.layout import Layout
 from kindling_operator.model.names import Key
 from kindling_operator.model.plan import EnginePlan, Verdict
 
@@ -14,10 +15,33 @@ _SHUTDOWN = "--shutdown-timeout="
 
 _Difference = Callable[[EnginePlan], str]
 
+
+def layout_of(plan: EnginePlan) -> Layout:
+    """How a plan spreads one replica."""
+    sizes = plan.parallelism
+    return Layout(
+        sizes.tensor,
+        sizes.pipeline,
+        sizes.data,
+        sizes.expert,
+        plan.gpu.nodes if plan.gpu is not None else 1,
+    )
+
+
+def _gpus(plan: EnginePlan) -> str:
+    if plan.gpu is None:
+        return "0"
+    count, nodes = plan.gpu.count * plan.gpu.nodes, plan.gpu.nodes
+    return f"{count} in {nodes} node{'' if nodes == 1 else 's'}"
+
+
 # What a person wants to hear of a change; the first columns that differ are told.
 _NAMED: tuple[tuple[str, _Difference], ...] = (
     ("checkpoint", lambda plan: plan.checkpoint),
     ("GPU", lambda plan: plan.gpu.product if plan.gpu is not None else "none"),
+    ("GPUs", _gpus),
+    ("layout", lambda plan: layout_of(plan).name),
+    ("drafts", lambda plan: str(plan.draft_tokens)),
     ("context", lambda plan: str(plan.context_length)),
     ("image", lambda plan: plan.image),
 )
@@ -26,7 +50,8 @@ _NAMED: tuple[tuple[str, _Difference], ...] = (
 def better_plan(key: Key, frozen: EnginePlan, fresh: EnginePlan) -> Verdict | None:
     """What a plan made now would change, or None if it would be the same.
 
-    The way of leaving (drain deadline) and the list of rejected options are no differences.
+    The way of leaving (drain deadline), the expected speed and the list of rejected options are no
+    differences.
     """
     if _compared(frozen) == _compared(fresh):
         return None
@@ -46,4 +71,6 @@ def better_plan(key: Key, frozen: EnginePlan, fresh: EnginePlan) -> Verdict | No
 
 def _compared(plan: EnginePlan) -> EnginePlan:
     argv = tuple(argument for argument in plan.argv if not argument.startswith(_SHUTDOWN))
-    return structs.replace(plan, argv=argv, drain_seconds=0, rejected=(), rejected_total=0)
+    return structs.replace(
+        plan, argv=argv, drain_seconds=0, speed=None, rejected=(), rejected_total=0
+    )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from kindling_operator.model.api_model import ModelName
+from kindling_operator.model.api_serving import SpeculationMode
 from kindling_operator.model.architecture import Device, Modality
 from kindling_operator.model.conditions import Reason
 from kindling_operator.model.plan import Verdict
@@ -17,6 +18,7 @@ from kindling_operator.model.quantities import duration_seconds
 from kindling_operator.plan import checks_serving as serving
 from kindling_operator.plan.architecture import architecture_problem
 from kindling_operator.plan.extra_args import FORBIDDEN, forbidden_argument, option_of, options
+from kindling_operator.plan.pins import wants_several
 from kindling_operator.plan.refusal import refusal
 from kindling_operator.plan.revision import beside_the_plan
 from kindling_operator.plan.subject import Subject
@@ -150,15 +152,27 @@ def gpu_is_asked_of_a_cpu_model(subject: Subject) -> Verdict | None:
     )
 
 
-def one_gpu_is_not_a_size(subject: Subject) -> Verdict | None:
-    """The model's kernels may not accept a single rank."""
-    sizes = subject.architecture.tensor_parallel_sizes
-    if sizes is None or 1 in sizes or Device.GPU not in subject.architecture.devices:
+def ranks_are_asked_of_a_cpu_model(subject: Subject) -> Verdict | None:
+    """A model that computes on CPU is one rank."""
+    if Device.GPU in subject.architecture.devices or not wants_several(subject):
         return None
     return refusal(
-        Reason.NOT_YET_SUPPORTED,
-        f"{subject.entry.name} runs on {min(sizes)} GPUs or more per replica, and this version"
-        " plans one: add 1 to spec.model.custom.tensorParallelSizes if the kernels accept it.",
+        Reason.UNSUPPORTED_PARALLELISM,
+        f"spec.placement.parallelism asks for several GPUs and {subject.entry.name} runs on CPU"
+        " only: remove it, or add GPU to spec.model.custom.devices.",
+    )
+
+
+def drafts_are_asked_of_a_cpu_model(subject: Subject) -> Verdict | None:
+    """Drafting is planned for GPUs only."""
+    speculation = subject.spec.serving.speculation
+    fixed = speculation.mode is SpeculationMode.FIXED
+    if not fixed or Device.GPU in subject.architecture.devices:
+        return None
+    return refusal(
+        Reason.INVALID_SPEC,
+        f"spec.serving.speculation.tokens is {speculation.tokens} and {subject.entry.name} runs on"
+        " CPU only, where nothing is drafted: set spec.serving.speculation.mode Disabled.",
     )
 
 
@@ -191,7 +205,8 @@ CHECKS: tuple[Check, ...] = (
     serving.host_tier_has_no_gpu,
     serving.encoder_tier_has_nothing_to_keep,
     gpu_is_asked_of_a_cpu_model,
-    one_gpu_is_not_a_size,
+    ranks_are_asked_of_a_cpu_model,
+    drafts_are_asked_of_a_cpu_model,
     drain_is_longer_than_a_week,
 )
 

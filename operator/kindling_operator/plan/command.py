@@ -47,7 +47,12 @@ def catalog_arguments(subject: Subject) -> tuple[str, ...]:
 
 
 def engine_argv(
-    subject: Subject, option: Option, *, weights_path: str, drain_seconds: int
+    subject: Subject,
+    option: Option,
+    *,
+    weights_path: str,
+    drain_seconds: int,
+    tier: HostTierPlan | None = None,
 ) -> tuple[str, ...]:
     """The whole command. The user's own arguments come last."""
     sizing = option.sizing
@@ -65,6 +70,7 @@ def engine_argv(
         f"--shutdown-timeout={drain_seconds}",
         *media_arguments(subject),
         *_device_arguments(subject, option),
+        *tier_arguments(tier),
         *modality_arguments(subject),
         *adapter_arguments(subject, option.checkpoint.name),
         *encoder_arguments(subject),
@@ -166,7 +172,6 @@ def _device_arguments(subject: Subject, option: Option) -> tuple[str, ...]:
         *layout_arguments(option.layout),
         *kernel_arguments(subject, option.gpu),
         *draft_arguments(option.draft),
-        *tier_arguments(option.sizing.host_tier),
     )
 
 

@@ -10,21 +10,29 @@ import msgspec
 from kindling_operator.model.api_model import Weights
 from kindling_operator.model.api_placement import Placement, Runtime
 from kindling_operator.model.architecture import Device
+from kindling_operator.model.layout import Layout
 from kindling_operator.model.names import LABEL_ARCHITECTURE, LABEL_GPU_PRODUCT
-from kindling_operator.model.plan import EnginePlan, GpuPlan, PodPlan
+from kindling_operator.model.plan import EnginePlan, GpuPlan, HostTierPlan, PodPlan
 from kindling_operator.model.quantities import duration_seconds
-from kindling_operator.model.status import MAX_REJECTED, RejectedOption
+from kindling_operator.model.status import MAX_REJECTED, ParallelismStatus, RejectedOption
+from kindling_operator.plan.candidate import Candidate
 from kindling_operator.plan.capabilities import attention_backends, cpu_architectures, image_of
 from kindling_operator.plan.command import engine_argv, engine_env
 from kindling_operator.plan.devices import GPU_TOLERATION
 from kindling_operator.plan.media import allowed_domains
 from kindling_operator.plan.memory import GIB, shared_memory
 from kindling_operator.plan.mounts import weights_mount
-from kindling_operator.plan.search import Option, Search
+from kindling_operator.plan.offload import host_tier, kv_layout_of
+from kindling_operator.plan.ranks import group_plan
+from kindling_operator.plan.search import Option, Search, preference
 from kindling_operator.plan.subject import Subject
 
 _STARTUP_SECONDS = 900
 """A start with nothing cached: 480 s of compiling were measured for Flint on one H200."""
+_GROUP_SECONDS = 300
+"""The pods of a group are made one after the other, and meet."""
+_TIER_BYTES_PER_SECOND = 2 * GIB
+"""A KV tier in host memory is touched page by page before the engine is ready."""
 _LOAD_BYTES_PER_SECOND = GIB // 5
 """A slow shared file system."""
 _LONGEST_STARTUP = 6 * 86_400
@@ -36,7 +44,8 @@ def engine_plan(subject: Subject, option: Option, found: Search) -> EnginePlan:
     sizing = option.sizing
     weights = weights_mount((subject.spec.model.weights or Weights()).uri or "")
     drain = max(1, ceil(duration_seconds(subject.spec.rollout.drain_deadline)))
-    startup = _startup_seconds(option.checkpoint.bytes)
+    startup = _startup_seconds(option)
+    tier = _tier(subject, option)
     rejected = _rejected(option, found)
     return EnginePlan(
         summary=_summary(option),
@@ -48,17 +57,22 @@ def engine_plan(subject: Subject, option: Option, found: Search) -> EnginePlan:
         context_length=sizing.context,
         max_num_batched_tokens=sizing.batched_tokens,
         max_num_seqs=sizing.sequences,
-        argv=engine_argv(subject, option, weights_path=weights.path, drain_seconds=drain),
+        argv=engine_argv(
+            subject, option, weights_path=weights.path, drain_seconds=drain, tier=tier
+        ),
         env=engine_env(subject, option, startup_seconds=startup),
         startup_seconds=startup,
         drain_seconds=drain,
         kv=sizing.kv,
         pod=_pod(subject, option),
         gpu=_gpu(option),
+        parallelism=_parallelism(option.layout),
+        group=group_plan(option.layout),
         draft_tokens=option.draft,
         attention_backends=attention_backends(subject, option.gpu) if option.gpu else (),
-        host_tier=sizing.host_tier,
+        host_tier=tier,
         media_domains=allowed_domains(subject),
+        speed=option.speed,
         warning=option.warning,
         rejected=rejected[:MAX_REJECTED],
         rejected_total=len(rejected),
@@ -98,12 +112,28 @@ def _node_selector(subject: Subject, option: Option) -> dict[str, str]:
     return dict(sorted({**placement.node_selector, **needed}.items()))
 
 
+def _tier(subject: Subject, option: Option) -> HostTierPlan | None:
+    """The KV tier in host memory with its chunks and kept ends, if there is one."""
+    if option.gpu is None or not option.sizing.host_tier:
+        return None
+    way = Candidate(subject, option.checkpoint, option.gpu, option.layout, option.draft)
+    return host_tier(
+        kv_layout_of(way),
+        size=option.sizing.host_tier,
+        tensor=option.layout.tensor,
+        draft=option.draft,
+    )
+
+
 def _gpu(option: Option) -> GpuPlan | None:
     if option.gpu is None:
         return None
     return GpuPlan(
         product=option.gpu.product,
         architecture=option.gpu.architecture,
+        count=option.layout.gpus_per_node,
+        nodes=option.layout.nodes,
+        one_clique=option.layout.tensor_spans_nodes,
         memory_items=option.sizing.per_gpu,
     )
 
@@ -112,12 +142,29 @@ def _summary(option: Option) -> str:
     checkpoint, context = option.checkpoint.name.value, option.sizing.context
     if option.gpu is None:
         return f"CPU, {checkpoint}, {context} ctx"
-    return f"1x {option.gpu.product} in one node, {checkpoint}, TP1, {context} ctx"
+    layout = option.layout
+    nodes = "one node" if layout.nodes == 1 else f"{layout.nodes} nodes"
+    drafts = f", MTP {option.draft}" if option.draft else ""
+    return (
+        f"{layout.gpus}x {option.gpu.product} in {nodes}, {checkpoint}, {layout.name}{drafts},"
+        f" {context} ctx"
+    )
 
 
-def _startup_seconds(weights_bytes: int) -> int:
-    """Whole minutes, so that a small change of a checkpoint does not make another plan."""
-    seconds = _STARTUP_SECONDS + weights_bytes // _LOAD_BYTES_PER_SECOND
+def _parallelism(layout: Layout) -> ParallelismStatus:
+    return ParallelismStatus(
+        tensor=layout.tensor, pipeline=layout.pipeline, data=layout.data, expert=layout.expert
+    )
+
+
+def _startup_seconds(option: Option) -> int:
+    """Whole minutes, so that a small change of a checkpoint does not make another plan.
+
+    Each pod reads all the weights at worst: of the experts it needs every rank's part.
+    """
+    seconds = _STARTUP_SECONDS + option.checkpoint.bytes // _LOAD_BYTES_PER_SECOND
+    seconds += option.sizing.host_tier // _TIER_BYTES_PER_SECOND
+    seconds += _GROUP_SECONDS if option.layout.nodes > 1 else 0
     return min(_LONGEST_STARTUP, -(-seconds // 60) * 60)
 
 
@@ -127,17 +174,40 @@ def _rejected(taken: Option, found: Search) -> tuple[RejectedOption, ...]:
         RejectedOption(
             option=option.name,
             reason="NotPreferred",
-            message=f"Fits, but {taken.name} was preferred: the order is free GPUs, precision,"
-            " newer GPU, larger GPU, name.",
+            message=_not_preferred(option, taken),
         )
         for option in found.options
-        if option is not taken
+        if option.name != taken.name
     )
     misfits = (
         RejectedOption(option=each.name, reason=each.reason.value, message=each.message)
         for each in found.rejected
     )
     return (*others, *misfits)
+
+
+def _not_preferred(option: Option, taken: Option) -> str:
+    """The first difference in the order of preference."""
+    if preference(option) < preference(taken):
+        return f"Fits, but has no room now, as {taken.name} has."
+    if option.layout.gpus != taken.layout.gpus:
+        more = f"takes {_gpus(option)} instead of {_gpus(taken)}"
+        speed = f", at {_pace(option)} instead of {_pace(taken)}" if option.speed else ""
+        return f"Fits, but {more}{speed}: pin spec.placement.parallelism to take it."
+    if option.checkpoint.name is not taken.checkpoint.name:
+        return f"Fits, but {taken.checkpoint.name.value} is more precise on as many GPUs."
+    if option.token_nanoseconds != taken.token_nanoseconds:
+        return f"Fits, but is slower: {_pace(option)} instead of {_pace(taken)}."
+    return f"Fits as well as {taken.name}, which leaves fewer GPUs unused or comes first by name."
+
+
+def _gpus(option: Option) -> str:
+    count = option.layout.gpus if option.gpu is not None else 0
+    return f"{count} GPU{'' if count == 1 else 's'}"
+
+
+def _pace(option: Option) -> str:
+    return f"{option.token_nanoseconds / 1e6:.2f} ms a token"
 
 
 def _wire(value: Any) -> dict[str, Any]:

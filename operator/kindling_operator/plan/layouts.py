@@ -8,14 +8,16 @@ one rank of it cutting them takes the same memory, and leaves Flint its own kern
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from kindling_operator.model.api_placement import Parallelism, Placement
+from kindling_operator.model.api_placement import Parallelism
 from kindling_operator.model.architecture import Architecture
 from kindling_operator.model.layout import Layout
 from kindling_operator.plan.fleet import Pool
+from kindling_operator.plan.pins import most_gpus, pins_of
 from kindling_operator.plan.rules.parallelism import tensor_sizes
 from kindling_operator.plan.subject import Subject
 
@@ -29,22 +31,48 @@ MOST_NODES = 16
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The GPUs of a class: those of the pool's nodes, and of `spare` more like the largest."""
+    """The GPUs of a class by node: sizes of nodes with their numbers, largest first.
 
-    pool: Pool
+    `domains` has the sizes of the nodes of each NVLink domain that spans several, once for all
+    domains that are alike. `spare` nodes more like the largest are imagined.
+    """
+
+    sizes: tuple[tuple[int, int], ...]
+    domains: frozenset[tuple[tuple[int, int], ...]] = frozenset()
     spare: int = 0
 
     @property
     def largest(self) -> int:
         """GPUs of the largest node."""
-        return self.pool.largest
+        return self.sizes[0][0] if self.sizes else 0
 
     def nodes_with(self, gpus: int) -> int:
-        return self.pool.nodes_with(gpus) + (self.spare if gpus <= self.largest else 0)
+        """Nodes that have at least so many GPUs."""
+        return _at_least(self.sizes, gpus) + (self.spare if gpus <= self.largest else 0)
 
     def clique_with(self, gpus: int) -> int:
-        """Nodes of one NVLink domain; a spare node shares none."""
-        return self.pool.clique_with(gpus)
+        """The most nodes of one NVLink domain that have at least so many GPUs each."""
+        return max((_at_least(sizes, gpus) for sizes in self.domains), default=0)
+
+
+def extent_of(pool: Pool) -> Extent:
+    """The GPUs of a pool."""
+    domains: dict[str, list[int]] = {}
+    for node in pool.nodes:
+        if node.clique:
+            domains.setdefault(node.clique, []).append(node.gpus)
+    return Extent(
+        _counted(node.gpus for node in pool.nodes),
+        frozenset(_counted(gpus) for gpus in domains.values()),
+    )
+
+
+def _counted(gpus: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    return tuple(sorted(Counter(gpus).items(), reverse=True))
+
+
+def _at_least(sizes: Iterable[tuple[int, int]], gpus: int) -> int:
+    return sum(count for size, count in sizes if size >= gpus)
 
 
 def layouts(subject: Subject, extent: Extent) -> tuple[Layout, ...]:
@@ -60,30 +88,6 @@ def layouts(subject: Subject, extent: Extent) -> tuple[Layout, ...]:
         for spread in _spread(sizes, extent)
     }
     return tuple(sorted(found, key=_order))
-
-
-def most_gpus(subject: Subject) -> int | None:
-    """The user's limit for one replica."""
-    placement = subject.spec.placement
-    return placement.max_gpus_per_replica if placement is not None else None
-
-
-def pins_of(subject: Subject) -> Parallelism:
-    """The sizes that the user insists on."""
-    return (subject.spec.placement or Placement()).parallelism or Parallelism()
-
-
-def pins_text(subject: Subject) -> str:
-    """The pins as the user wrote them, or ""."""
-    pins = pins_of(subject)
-    given = {
-        "tensor": pins.tensor,
-        "pipeline": pins.pipeline,
-        "data": pins.data,
-        "expert": None if pins.expert is None else str(pins.expert).lower(),
-    }
-    shown = [f"{name}: {value}" for name, value in given.items() if value is not None]
-    return f"spec.placement.parallelism {{{', '.join(shown)}}}" if shown else ""
 
 
 def _sizes(subject: Subject, extent: Extent) -> Iterator[Layout]:

@@ -13,9 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil, lcm
 
+from kindling_operator.model.architecture import Device
 from kindling_operator.model.plan import HostTierPlan
 from kindling_operator.model.quantities import format_bytes
-from kindling_operator.plan.kv import KVGroup, KVLayout
+from kindling_operator.plan.candidate import Candidate
+from kindling_operator.plan.capabilities import runtime_for
+from kindling_operator.plan.kv import KVGroup, KVLayout, kv_layout
 from kindling_operator.plan.memory import GIB, MIB
 
 _CHUNKS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96)
@@ -30,6 +33,17 @@ _SHARE = 2
 """Half of the memory that a pod's share of a node leaves over is for the tier."""
 _POOLS = 4
 """More than so many times the GPUs' own cache has not been worth a pinned page to anybody yet."""
+
+
+def kv_layout_of(candidate: Candidate) -> KVLayout:
+    """The KV cache of one rank of the fullest stage."""
+    return kv_layout(
+        candidate.subject.architecture,
+        block_tokens=runtime_for(candidate.subject, Device.GPU).block_tokens,
+        tensor_parallel=candidate.layout.tensor,
+        pipeline=candidate.layout.pipeline,
+        draft=candidate.draft,
+    )
 
 
 def host_tier(layout: KVLayout, *, size: int, tensor: int, draft: int) -> HostTierPlan:

@@ -164,11 +164,11 @@ def _turn(snapshot: Snapshot, model: ParsedModel, room: Room) -> Placed:
     pods = tuple(pod for pod in snapshot.pods_of(model.key) if room.has(pod))
     stay = {each.revision.hash for each in standing if frozen is None and each.revision.served}
     with room.without(pod for pod in pods if pod.revision not in stay):
-        choice = choose(subject, room.fleet.nodes, room, snapshot.claims)
+        choice = choose(subject, room, snapshot.claims)
     instead = None
     if frozen is None and choice.waiting is not None and choice.plan is not None and pods:
         with room.without(pods):
-            instead = choose(subject, room.fleet.nodes, room, snapshot.claims)
+            instead = choose(subject, room, snapshot.claims)
     best = instead or choice
     plan = frozen.revision.plan if frozen is not None else best.plan
     waits = frozen is None and best.waiting is not None

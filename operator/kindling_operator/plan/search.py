@@ -1,28 +1,30 @@
 """Every way to serve a model on the nodes that exist, in the order of preference.
 
-An option is a checkpoint on a class of device. One that cannot work is kept with the reason.
+A candidate is a checkpoint on a class of GPU in a layout. It passes the rules, is sized and, if it
+fits, timed; what cannot work is kept with the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, replace
 
+from kindling_operator.model.api_serving import SpeculationMode
 from kindling_operator.model.architecture import Checkpoint, CheckpointName, Device
 from kindling_operator.model.conditions import Reason
 from kindling_operator.model.layout import ONE_GPU, Layout
-from kindling_operator.model.objects import NodeView
+from kindling_operator.model.plan import SpeedPlan
 from kindling_operator.plan.candidate import Candidate
 from kindling_operator.plan.capabilities import cpu_architectures
-from kindling_operator.plan.devices import (
-    GpuClass,
-    gpu_classes,
-    titles,
-    usable_nodes,
-    wanted_class,
-)
+from kindling_operator.plan.devices import GpuClass, titles
+from kindling_operator.plan.fleet import Fleet, Pool, pool_of
+from kindling_operator.plan.hosttier import with_bytes, with_tier
+from kindling_operator.plan.layouts import Extent, extent_of, layouts
+from kindling_operator.plan.pins import most_gpus, pins_of, pins_text, wants_several
+from kindling_operator.plan.room import Demand
 from kindling_operator.plan.rules import judge_option, unverified, unverified_image
-from kindling_operator.plan.sizing import Misfit, Sizing, cpu_sizing, gpu_sizing
+from kindling_operator.plan.sizing import Misfit, Sizing, cpu_sizing, gpu_sizing, wanted_context
+from kindling_operator.plan.speed import acceptance, speed_of, token_nanoseconds
 from kindling_operator.plan.subject import Subject
 
 _PRECISION = {CheckpointName.BF16: 16, CheckpointName.NVFP4: 4}
@@ -30,30 +32,51 @@ _PRECISION = {CheckpointName.BF16: 16, CheckpointName.NVFP4: 4}
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A checkpoint on CPU (`gpu` None) or on one GPU of a class, with the nodes that have it.
+    """A candidate that fits: on CPU (`gpu` None) or on GPUs of a class in a layout.
 
-    `name` is what people read, unique among the candidates of one search. `warning` is set where
-    the combination is unverified and the user insists on it. `draft` tokens are drafted per step.
+    `pool` has the nodes that it may take. `name` is what people read, unique among the candidates
+    of one search. `draft` is the number of tokens drafted per step, `token_nanoseconds` the time
+    between two tokens that options are compared by. `warning` is set where the combination is
+    unverified and the user insists on it.
     """
 
     name: str
     checkpoint: Checkpoint
     gpu: GpuClass | None
     sizing: Sizing
-    nodes: tuple[NodeView, ...]
-    warning: str = ""
+    pool: Pool
     layout: Layout = ONE_GPU
     draft: int = 0
+    speed: SpeedPlan | None = None
+    token_nanoseconds: int = 0
+    warning: str = ""
+
+    @property
+    def demand(self) -> Demand:
+        """What one replica asks of the cluster."""
+        return Demand(
+            self.gpu,
+            gpus_per_node=self.layout.gpus_per_node if self.gpu is not None else 0,
+            nodes=self.layout.nodes,
+            cpu_millis=self.sizing.cpu_millis,
+            memory=self.sizing.memory,
+            one_clique=self.layout.tensor_spans_nodes,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """An option that cannot be taken; `reason` as in status, `short` the bytes that lack."""
+    """A candidate that cannot be taken; `reason` as in status.
+
+    `short` is the bytes that lack on each GPU; then `candidate` and `misfit` tell of what.
+    """
 
     name: str
     reason: Reason
     message: str
     short: int = 0
+    candidate: Candidate | None = None
+    misfit: Misfit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,94 +87,173 @@ class Search:
     rejected: tuple[Rejected, ...]
 
 
-def search(subject: Subject, nodes: Iterable[NodeView]) -> Search:
+def search(subject: Subject, fleet: Fleet) -> Search:
     """Judge every candidate against the nodes, as if all of their GPUs were free."""
-    found = [*_on_gpus(subject, nodes), *_on_cpu(subject, nodes)]
-    options = sorted((o for o in found if isinstance(o, Option)), key=_preference)
+    found = [*_on_gpus(subject, fleet), *_on_cpu(subject, fleet)]
+    options = sorted((o for o in found if isinstance(o, Option)), key=preference)
     rejected = sorted((r for r in found if isinstance(r, Rejected)), key=_nearness)
     return Search(tuple(options), tuple(rejected))
 
 
-def _on_gpus(subject: Subject, nodes: Iterable[NodeView]) -> Iterator[Option | Rejected]:
-    if Device.GPU not in subject.architecture.devices:
-        return
-    placement = subject.spec.placement
-    usable = usable_nodes(nodes, placement, gpu=True)
-    wanted = (gpu for gpu in gpu_classes(usable) if wanted_class(gpu, placement))
-    for gpu, title in titles(wanted).items():
-        for checkpoint in _checkpoints(subject):
-            name = f"{checkpoint.name.value} on 1 x {title}"
-            yield _on_gpu(subject, checkpoint, gpu, name=name, nodes=usable)
+def preference(option: Option) -> tuple[bool, int, int, int]:
+    """GPUs before CPU, then the fewest GPUs, then the higher precision, then the fastest.
 
-
-def _on_gpu(
-    subject: Subject,
-    checkpoint: Checkpoint,
-    gpu: GpuClass,
-    *,
-    name: str,
-    nodes: tuple[NodeView, ...],
-) -> Option | Rejected:
-    candidate = Candidate(subject, checkpoint, gpu)
-    refused = judge_option(candidate)
-    if refused is not None:
-        return Rejected(name, refused.reason, refused.message)
-    sizing = gpu_sizing(subject, checkpoint, gpu)
-    if isinstance(sizing, Misfit):
-        return Rejected(name, sizing.reason, sizing.message, sizing.short)
-    return Option(
-        name,
-        checkpoint,
-        gpu,
-        sizing,
-        nodes=tuple(node for node in nodes if gpu.has(node)),
-        warning=unverified(candidate),
+    Options that are equal in this are told apart by the room that they leave, then by name.
+    """
+    return (
+        option.gpu is None,
+        option.layout.gpus,
+        -_PRECISION[option.checkpoint.name],
+        option.token_nanoseconds,
     )
 
 
-def _on_cpu(subject: Subject, nodes: Iterable[NodeView]) -> Iterator[Option]:
-    placement = subject.spec.placement
-    gpu_only = placement is not None and placement.gpu is not None
-    if Device.CPU not in subject.architecture.devices or gpu_only:
-        return
-    usable = usable_nodes(nodes, placement, gpu=False)
-    built_for = cpu_architectures(subject)
-    for checkpoint in _checkpoints(subject):
-        sizing = cpu_sizing(subject, checkpoint)
-        large = tuple(
-            node
-            for node in usable
-            if node.memory >= sizing.memory
-            and node.cpu_millis >= sizing.cpu_millis
-            and (not built_for or node.architecture in built_for)
-        )
-        yield Option(
-            f"{checkpoint.name.value} on CPU",
-            checkpoint,
-            None,
-            sizing,
-            large,
-            warning=unverified_image(subject, Device.CPU),
-        )
-
-
-def _checkpoints(subject: Subject) -> tuple[Checkpoint, ...]:
+def checkpoints(subject: Subject) -> tuple[Checkpoint, ...]:
+    """The model's checkpoints, or the one that the user pins."""
     pinned = subject.spec.model.checkpoint.pinned
     return tuple(c for c in subject.architecture.checkpoints if pinned in (None, c.name))
 
 
-def _preference(option: Option) -> tuple[bool, int, int, int, str, str]:
-    """GPUs before CPU, then the higher precision, then the newer and the larger GPU, then name."""
-    gpu = option.gpu
-    newer = int(gpu.capability.removeprefix("sm")) if gpu is not None else 0
-    return (
-        gpu is None,
-        -_PRECISION[option.checkpoint.name],
-        -newer,
-        -gpu.memory if gpu is not None else 0,
-        gpu.product if gpu is not None else "",
-        option.name,
+def fitting(candidate: Candidate, extent: Extent) -> Iterator[Layout]:
+    """The layouts in which a candidate passes the rules and fits, fewest GPUs first."""
+    for layout in layouts(candidate.subject, extent):
+        way = replace(candidate, layout=layout)
+        if judge_option(way) is None and isinstance(gpu_sizing(way), Sizing):
+            yield layout
+
+
+def without_tier(subject: Subject, option: Option) -> Option:
+    """The option with nothing in host memory."""
+    assert option.gpu is not None
+    way = Candidate(subject, option.checkpoint, option.gpu, option.layout, option.draft)
+    return replace(option, sizing=with_bytes(way, option.sizing, 0))
+
+
+def _on_gpus(subject: Subject, fleet: Fleet) -> Iterator[Option | Rejected]:
+    if Device.GPU not in subject.architecture.devices:
+        return
+    pools = {p.gpu: p for p in fleet.pools(subject.spec.placement) if p.gpu is not None}
+    for gpu, title in titles(pools).items():
+        extent = extent_of(pools[gpu])
+        for checkpoint in checkpoints(subject):
+            yield from _on_class(Candidate(subject, checkpoint, gpu), pools[gpu], extent, title)
+
+
+def _on_class(
+    first: Candidate, pool: Pool, extent: Extent, title: str
+) -> Iterator[Option | Rejected]:
+    """One checkpoint on one class of GPU, in every layout that is worth a look."""
+    ways = layouts(first.subject, extent)
+    if not ways:
+        yield _unplaceable(first, pool, title)
+    fits: int | None = None
+    for layout in ways:
+        if fits is not None and layout.gpus > fits and layout.pipeline * layout.data > 1:
+            # Stages and data ranks are for models that fit no other way.
+            continue
+        found = _judged(replace(first, layout=layout), pool, title)
+        if isinstance(found, Option) and fits is None:
+            fits = layout.gpus
+        yield found
+
+
+def _judged(way: Candidate, pool: Pool, title: str) -> Option | Rejected:
+    name = _name(way, title)
+    fixed = _fixed_draft(way.subject)
+    way = replace(way, draft=fixed or 0)
+    refused = judge_option(way)
+    if refused is not None:
+        return Rejected(name, refused.reason, refused.message)
+    sizing = gpu_sizing(way)
+    if isinstance(sizing, Misfit):
+        return Rejected(name, sizing.reason, sizing.message, sizing.short, way, sizing)
+    if fixed is None:
+        way, sizing = _drafting(way, sizing)
+    context = wanted_context(way.subject)
+    return Option(
+        name,
+        way.checkpoint,
+        way.gpu,
+        with_tier(way, sizing, pool),
+        pool,
+        layout=way.layout,
+        draft=way.draft,
+        speed=speed_of(way, context),
+        token_nanoseconds=token_nanoseconds(way, context),
+        warning=unverified(way),
     )
+
+
+def _fixed_draft(subject: Subject) -> int | None:
+    """Tokens to draft if the user says so, None where the plan may choose."""
+    wanted = subject.spec.serving.speculation
+    if wanted.mode is SpeculationMode.FIXED:
+        return wanted.tokens
+    drafts = subject.architecture.draft is not None and acceptance(subject) is not None
+    return None if wanted.mode is SpeculationMode.AUTO and drafts else 0
+
+
+def _drafting(way: Candidate, plain: Sizing) -> tuple[Candidate, Sizing]:
+    """The depth with the most tokens per second that is allowed and fits; none if none does."""
+    heads, context = way.subject.architecture.draft, wanted_context(way.subject)
+    depths = range(1, heads.depths + 1) if heads is not None else range(0)
+    drafting = [replace(way, draft=depth) for depth in depths]
+    allowed = [each for each in drafting if judge_option(each) is None]
+    without = token_nanoseconds(way, context)
+    timed = sorted((token_nanoseconds(each, context), each.draft, each) for each in allowed)
+    for nanoseconds, _, each in timed:
+        if nanoseconds >= without:
+            break
+        sizing = gpu_sizing(each)
+        if isinstance(sizing, Sizing):
+            return each, sizing
+    return way, plain
+
+
+def _unplaceable(first: Candidate, pool: Pool, title: str) -> Rejected:
+    """No layout that the spec allows has nodes; what the rules say of the pins comes first."""
+    sizes = pins_of(first.subject)
+    pinned = Layout(sizes.tensor or 1, sizes.pipeline or 1, sizes.data or 1, bool(sizes.expert))
+    refused = judge_option(replace(first, layout=pinned))
+    if refused is not None:
+        return Rejected(f"{first.checkpoint.name.value} on {title}", *astuple(refused))
+    pins, most = pins_text(first.subject), most_gpus(first.subject)
+    limit = f"spec.placement.maxGpusPerReplica {most}" if most is not None else ""
+    asked = " with ".join(text for text in (pins, limit) if text)
+    count = len(pool.nodes)
+    nodes = f"{count} node{'' if count == 1 else 's'} of at most {pool.largest}"
+    return Rejected(
+        f"{first.checkpoint.name.value} on {title}",
+        Reason.UNSUPPORTED_PARALLELISM,
+        f"{asked or first.subject.entry.title} has no layout on {first.gpu.product}, of which there"
+        f" are {nodes} GPUs: leave out what is pinned, or add nodes.",
+    )
+
+
+def _name(way: Candidate, title: str) -> str:
+    layout = way.layout
+    where = f"{layout.nodes} nodes of " if layout.nodes > 1 else ""
+    return f"{way.checkpoint.name.value} {layout.name} on {where}{layout.gpus_per_node} x {title}"
+
+
+def _on_cpu(subject: Subject, fleet: Fleet) -> Iterator[Option]:
+    placement = subject.spec.placement
+    gpu_only = placement is not None and placement.gpu is not None
+    several = wants_several(subject) or bool(_fixed_draft(subject))
+    if Device.CPU not in subject.architecture.devices or gpu_only or several:
+        return
+    built_for = cpu_architectures(subject)
+    usable = fleet.usable(placement, gpu=False)
+    pool = pool_of(n for n in usable.nodes if not built_for or n.architecture in built_for)
+    for checkpoint in checkpoints(subject):
+        yield Option(
+            f"{checkpoint.name.value} on CPU",
+            checkpoint,
+            None,
+            cpu_sizing(subject, checkpoint),
+            pool,
+            warning=unverified_image(subject, Device.CPU),
+        )
 
 
 _NEARNESS = (

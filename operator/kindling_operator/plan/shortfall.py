@@ -10,7 +10,8 @@ from kindling_operator.model.objects import ClaimView, NodeView
 from kindling_operator.model.plan import Verdict, WeightsMount
 from kindling_operator.model.quantities import format_bytes
 from kindling_operator.plan.devices import selector_text, usable_nodes
-from kindling_operator.plan.room import Room
+from kindling_operator.plan.fleet import Pool
+from kindling_operator.plan.room import Demand, Room
 from kindling_operator.plan.sizing import Sizing
 from kindling_operator.plan.subject import Subject
 
@@ -68,6 +69,50 @@ def gpu_shortfall(
         Reason.INSUFFICIENT_GPU,
         f"Needs {gpus} x {product} in one node; best node {best.name} has {free} of {best.gpus}"
         f" free{held}: free {gpus - free} or add a node.",
+    )
+
+
+def replica_shortfall(
+    key: Key, demand: Demand, pool: Pool, room: Room, *, show_foreign: bool
+) -> Verdict:
+    """What the pool lacks for one replica on GPUs: nodes, GPUs of one, or its CPU and memory."""
+    product = demand.gpu.product if demand.gpu is not None else ""
+    gpus = demand.gpus_per_node
+    if demand.nodes > 1:
+        return _group_shortfall(product, demand, pool, room)
+    best = room.best(pool.nodes)
+    if best is None or room.left(best.name).gpus < gpus:
+        return gpu_shortfall(
+            key,
+            product=product,
+            gpus=gpus,
+            nodes=pool.nodes,
+            room=room,
+            show_foreign=show_foreign,
+        )
+    enough = (node for node in pool.nodes if room.left(node.name).gpus >= gpus)
+    best = max(enough, key=lambda node: (room.left(node.name).memory, node.name))
+    left = room.left(best.name)
+    return _waiting(
+        Reason.INSUFFICIENT_RESOURCES,
+        f"Needs {_cpus(demand.cpu_millis)} CPU and {format_bytes(demand.memory)} of memory beside"
+        f" {gpus} x {product} in one node; best node {best.name} has"
+        f" {_cpus(max(0, left.cpu_millis))} CPU and {format_bytes(max(0, left.memory))} free: free"
+        " what is short or add a node.",
+    )
+
+
+def _group_shortfall(product: str, demand: Demand, pool: Pool, room: Room) -> Verdict:
+    """Too few nodes have room at the same time for a replica of several pods."""
+    need = demand.per_node
+    free = [node for node in pool.nodes if not any(room.left(node.name).short_of(need))]
+    where = " of one NVLink domain" if demand.one_clique else ""
+    return _waiting(
+        Reason.INSUFFICIENT_GPU,
+        f"Needs {demand.nodes} nodes{where} with {demand.gpus_per_node} x {product},"
+        f" {_cpus(demand.cpu_millis)} CPU and {format_bytes(demand.memory)} of memory free each;"
+        f" {len(free)} of {len(pool.nodes)} have that: free"
+        f" {max(1, demand.nodes - len(free))} more or add nodes.",
     )
 
 

@@ -1,17 +1,18 @@
-"""One checkpoint on one device: does it fit, with which context, and what is the memory for."""
+"""One candidate against the memory of its device: does it fit, with which limits, for what."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from math import ceil
 
-from kindling_operator.model.architecture import Checkpoint
+from kindling_operator.model.architecture import Checkpoint, Device
 from kindling_operator.model.conditions import Reason
-from kindling_operator.model.layout import ONE_GPU
-from kindling_operator.model.plan import HostTierPlan, KVBudget
+from kindling_operator.model.plan import KVBudget
 from kindling_operator.model.quantities import format_bytes, quantity_bytes, quantity_millis
 from kindling_operator.model.status import Basis, MemoryItem
 from kindling_operator.plan import memory
-from kindling_operator.plan.devices import GpuClass
+from kindling_operator.plan.candidate import Candidate
+from kindling_operator.plan.capabilities import runtime_for
 from kindling_operator.plan.kv import (
     KVLayout,
     bytes_needed,
@@ -21,46 +22,53 @@ from kindling_operator.plan.kv import (
     requests_at_once,
 )
 from kindling_operator.plan.media import encoder_bytes
-from kindling_operator.plan.offload import host_tier
-from kindling_operator.plan.rules.features import asked_host_memory
 from kindling_operator.plan.subject import Subject
-from kindling_operator.plan.weights import gpu_weights, weight_parts
 
 DEFAULT_CONTEXT = 131_072
 """What "the fewest GPUs" must hold if the user asks for no context."""
+BATCHED_TOKENS = (8192, 4096, 2048)
+"""Tokens of one step, the largest that leaves enough KV cache: every token in flight keeps blocks
+of the sliding windows and convolutions for each request (vLLM's contract, sections 1.2 and 4)."""
+SEQUENCES = 256
+"""Requests of one step, where nothing asks for more: vLLM's own 1,024 costs logits and graphs."""
+DRAFTING_SEQUENCES = 64
+"""With drafts each request has several tokens in a step; larger batches draft at a loss."""
+
 _CONTEXT_STEP = 1024
 """A context that nobody asked for is a round number."""
 _LEAST_CONTEXT = 16
 """The smallest that the API takes."""
+_CPU_SEQUENCES = 16
+_CPU_MILLIS = 500
+"""Idle between requests; a thread per further whole CPU."""
+_GPU_POD_MILLIS = 3000
+"""API server, engine loop and its helpers keep cores busy under load."""
+_WORKER_MILLIS = 1000
+"""Each GPU's worker keeps one core busy."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineLimits:
-    """What vLLM is told and how it counts on one kind of device.
+    """What vLLM is told and how it counts.
 
-    `in_flight` is how many batches may be under way when a window moves on.
+    `in_flight` is how many batches may be under way when a window moves on, `draft` the tokens
+    drafted per step.
     """
 
     block_tokens: int
     batched_tokens: int
     sequences: int
     in_flight: int
-
-
-CPU_LIMITS = EngineLimits(block_tokens=128, batched_tokens=2048, sequences=16, in_flight=1)
-"""vLLM 0.32 on CPU: blocks of 128 tokens, 2,048 batched tokens, no asynchronous scheduling."""
-GPU_LIMITS = EngineLimits(block_tokens=16, batched_tokens=8192, sequences=256, in_flight=2)
-"""vLLM 0.33.0: blocks of 16 tokens, asynchronous scheduling (config/vllm.py:588-609)."""
-
-_CPU_MILLIS = 500
-"""Idle between requests; a thread per further whole CPU."""
-_GPU_POD_MILLIS = 4000
-"""API server, engine loop and worker each keep a core busy under load."""
+    draft: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """The numbers of a plan that fits. Memory in bytes, CPU in millicores."""
+    """The numbers of a plan that fits. Memory in bytes, CPU in millicores.
+
+    `kv` is the pool of one data-parallel rank, as its engine logs it; `per_gpu` is of the fullest
+    GPU, `per_pod` of each pod. `host_tier` is part of `per_pod`.
+    """
 
     context: int
     batched_tokens: int
@@ -70,154 +78,241 @@ class Sizing:
     per_pod: tuple[MemoryItem, ...]
     cpu_millis: int
     memory: int
-    host_tier: HostTierPlan | None = None
+    host_tier: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Why a checkpoint does not fit a device; `short` is the number of bytes that lack."""
+    """Why a candidate does not fit; `short` is the number of bytes that lack on each GPU.
+
+    `shortfall` is the sentence without its end, `way_out` how it ends if nobody knows better.
+    """
 
     reason: Reason
-    message: str
+    shortfall: str
+    way_out: str
     short: int
 
-
-def cpu_sizing(subject: Subject, checkpoint: Checkpoint) -> Sizing:
-    """A pod that computes on CPU: it asks for the memory that the KV cache needs."""
-    limits = CPU_LIMITS
-    layout = kv_layout(subject.architecture, block_tokens=limits.block_tokens)
-    context = _wanted_context(subject)
-    needed = _needed(subject, layout, limits, context)
-    # VLLM_CPU_KVCACHE_SPACE is a whole number of GiB.
-    pool = -(-needed // memory.GIB) * memory.GIB
-    context = _context(subject, layout, limits, pool_bytes=pool, at_least=context)
-    pod = memory.cpu_pod_items(checkpoint, pool)
-    return _sizing(subject, layout, limits, context=context, pool=pool, per_gpu=(), per_pod=pod)
+    @property
+    def message(self) -> str:
+        return f"{self.shortfall}: {self.way_out}."
 
 
-def gpu_sizing(subject: Subject, checkpoint: Checkpoint, gpu: GpuClass) -> Sizing | Misfit:
-    """A pod with one GPU: the KV cache gets what the rest leaves over."""
-    limits = GPU_LIMITS
-    architecture = subject.architecture
-    sequences = max(limits.sequences, subject.spec.serving.concurrency)
-    load = memory.EngineLoad(
-        context=architecture.context_length,
-        batched_tokens=limits.batched_tokens,
-        sequences=sequences,
-        modalities=subject.modalities,
-    )
-    fixed = memory.gpu_items(architecture, checkpoint, ONE_GPU, load)
-    usable = memory.gpu_usable(gpu.memory)
-    pool = usable - memory.total(fixed)
-    if pool <= 0:
-        return _weights_misfit(subject, checkpoint, gpu, short=-pool, usable=usable)
-    layout = kv_layout(architecture, block_tokens=limits.block_tokens)
-    context = _wanted_context(subject)
-    needed = _needed(subject, layout, limits, context)
-    if needed > pool:
-        return _context_misfit(subject, layout, limits, needed=needed, pool=pool)
-    if subject.spec.serving.context_length is None:
-        context = _context(subject, layout, limits, pool_bytes=pool, at_least=context)
-    per_gpu = (*fixed, memory.kv_item(pool, Basis.ESTIMATED))
-    asked = asked_host_memory(subject)
-    tier = host_tier(layout, size=asked, tensor=1, draft=0) if asked else None
-    pod = memory.pod_items(checkpoint, host_tier=asked or 0, encoder=encoder_bytes(subject))
-    sizing = _sizing(
-        subject, layout, limits, context=context, pool=pool, per_gpu=per_gpu, per_pod=pod
-    )
-    return replace(sizing, host_tier=tier)
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    """A KV cache to be: its blocks, the engine's limits, and the requests that it must hold."""
+
+    layout: KVLayout
+    limits: EngineLimits
+    concurrency: int
+
+    @property
+    def in_flight(self) -> int:
+        """Tokens that may be scheduled before a window moves on."""
+        return self.limits.in_flight * self.limits.batched_tokens
+
+    def needed(self, context: int) -> int:
+        """Bytes for every request at full context."""
+        per_request = self.layout.blocks_per_request(
+            context, in_flight=self.in_flight, draft=self.limits.draft
+        )
+        return bytes_needed(
+            self.layout, blocks_per_request=per_request, concurrency=self.concurrency
+        )
+
+    def longest(self, size: int, *, at_most: int) -> int:
+        """The longest context that `size` bytes hold, 0 for none."""
+        return longest_context(
+            self.layout,
+            pool_bytes=size,
+            at_most=at_most,
+            concurrency=self.concurrency,
+            in_flight=self.in_flight + max(0, self.limits.draft - 1),
+        )
+
+    def budget(self, size: int, context: int) -> KVBudget:
+        return kv_budget(
+            self.layout,
+            pool_bytes=size,
+            context=context,
+            in_flight=self.in_flight,
+            draft=self.limits.draft,
+        )
 
 
-def _sizing(
-    subject: Subject,
-    layout: KVLayout,
-    limits: EngineLimits,
-    *,
-    context: int,
-    pool: int,
-    per_gpu: tuple[MemoryItem, ...],
-    per_pod: tuple[MemoryItem, ...],
-) -> Sizing:
-    extra = subject.spec.runtime.resources if subject.spec.runtime is not None else None
-    more_cpu = quantity_millis(extra.cpu) if extra is not None and extra.cpu else 0
-    more_memory = quantity_bytes(extra.memory) if extra is not None and extra.memory else 0
-    if more_memory:
-        asked = MemoryItem(item="spec.runtime.resources", bytes=more_memory, basis=Basis.EXACT)
-        per_pod = (*per_pod, asked)
-    in_flight = limits.in_flight * limits.batched_tokens
-    return Sizing(
-        context=context,
-        batched_tokens=limits.batched_tokens,
-        sequences=max(limits.sequences, subject.spec.serving.concurrency),
-        kv=kv_budget(layout, pool_bytes=pool, context=context, in_flight=in_flight),
-        per_gpu=per_gpu,
-        per_pod=per_pod,
-        cpu_millis=(_GPU_POD_MILLIS if per_gpu else _CPU_MILLIS) + more_cpu,
-        memory=memory.total(per_pod),
-    )
-
-
-def _wanted_context(subject: Subject) -> int:
+def wanted_context(subject: Subject) -> int:
+    """The context that a plan must hold: as asked, or what "fits" means where nothing is."""
     asked = subject.spec.serving.context_length
     return asked or min(subject.architecture.context_length, DEFAULT_CONTEXT)
 
 
-def _needed(subject: Subject, layout: KVLayout, limits: EngineLimits, context: int) -> int:
-    in_flight = limits.in_flight * limits.batched_tokens
-    per_request = layout.blocks_per_request(context, in_flight=in_flight)
-    concurrency = subject.spec.serving.concurrency
-    return bytes_needed(layout, blocks_per_request=per_request, concurrency=concurrency)
+def cpu_sizing(subject: Subject, checkpoint: Checkpoint) -> Sizing:
+    """A pod that computes on CPU: it asks for the memory that the KV cache needs."""
+    facts, concurrency = runtime_for(subject, Device.CPU), subject.spec.serving.concurrency
+    limits = EngineLimits(
+        block_tokens=facts.block_tokens,
+        batched_tokens=facts.batched_tokens,
+        sequences=max(_CPU_SEQUENCES, concurrency),
+        in_flight=facts.in_flight,
+    )
+    layout = kv_layout(subject.architecture, block_tokens=limits.block_tokens)
+    pool = _Pool(layout, limits, concurrency)
+    # VLLM_CPU_KVCACHE_SPACE is a whole number of GiB.
+    size = -(-pool.needed(wanted_context(subject)) // memory.GIB) * memory.GIB
+    pod = memory.cpu_pod_items(checkpoint, size)
+    return _sizing(subject, pool, size=size, per_gpu=(), per_pod=pod, cpu_millis=_CPU_MILLIS)
 
 
-def _context(
-    subject: Subject, layout: KVLayout, limits: EngineLimits, *, pool_bytes: int, at_least: int
-) -> int:
-    """The longest round context that the pool holds, the model's own maximum included."""
+def gpu_sizing(candidate: Candidate) -> Sizing | Misfit:
+    """What a candidate holds with the most batched tokens that leave enough KV cache.
+
+    A misfit is told for the fewest.
+    """
+    *more, fewest = BATCHED_TOKENS
+    sized = (_sized(candidate, tokens) for tokens in more)
+    found = next((each for each in sized if isinstance(each, Sizing)), None)
+    return found or _sized(candidate, fewest)
+
+
+def pod_lines(candidate: Candidate, *, host_tier: int = 0) -> tuple[MemoryItem, ...]:
+    """The host memory of one pod, with the KV tier and what the user wants on top."""
+    pod = memory.pod_items(
+        candidate.checkpoint,
+        candidate.layout,
+        host_tier=host_tier,
+        encoder=encoder_bytes(candidate.subject),
+    )
+    return _with_asked(candidate.subject, pod)
+
+
+def _sized(candidate: Candidate, batched_tokens: int) -> Sizing | Misfit:
+    subject, shape = candidate.subject, candidate.layout
+    limits = _gpu_limits(candidate, batched_tokens)
+    load = memory.EngineLoad(
+        context=wanted_context(subject),
+        batched_tokens=batched_tokens,
+        sequences=limits.sequences,
+        draft=candidate.draft,
+        modalities=subject.modalities,
+    )
+    fixed = memory.gpu_items(subject.architecture, candidate.checkpoint, shape, load)
+    size = memory.gpu_usable(candidate.gpu.memory) - memory.total(fixed)
+    if size <= 0:
+        return _weights_misfit(candidate, fixed)
+    layout = kv_layout(
+        subject.architecture,
+        block_tokens=limits.block_tokens,
+        tensor_parallel=shape.tensor,
+        pipeline=shape.pipeline,
+        draft=candidate.draft,
+    )
+    pool = _Pool(layout, limits, ceil(subject.spec.serving.concurrency / shape.data))
+    if pool.needed(wanted_context(subject)) > size:
+        return _context_misfit(candidate, pool, size)
+    return _sizing(
+        subject,
+        pool,
+        size=size,
+        per_gpu=(*fixed, memory.kv_item(size, Basis.ESTIMATED)),
+        per_pod=memory.pod_items(candidate.checkpoint, shape, encoder=encoder_bytes(subject)),
+        cpu_millis=_GPU_POD_MILLIS + shape.gpus_per_node * _WORKER_MILLIS,
+    )
+
+
+def _gpu_limits(candidate: Candidate, batched_tokens: int) -> EngineLimits:
+    facts = runtime_for(candidate.subject, Device.GPU)
+    most = DRAFTING_SEQUENCES if candidate.draft else SEQUENCES
+    per_rank = ceil(candidate.subject.spec.serving.concurrency / candidate.layout.data)
+    return EngineLimits(
+        block_tokens=facts.block_tokens,
+        batched_tokens=batched_tokens,
+        sequences=max(most, per_rank),
+        # One more batch is under way for each further stage (vLLM 0.33.0, config/vllm.py:588-609).
+        in_flight=facts.in_flight + candidate.layout.pipeline - 1,
+        draft=candidate.draft,
+    )
+
+
+def _sizing(
+    subject: Subject,
+    pool: _Pool,
+    *,
+    size: int,
+    per_gpu: tuple[MemoryItem, ...],
+    per_pod: tuple[MemoryItem, ...],
+    cpu_millis: int,
+) -> Sizing:
+    context = _context(subject, pool, size)
+    extra = subject.spec.runtime.resources if subject.spec.runtime is not None else None
+    more_cpu = quantity_millis(extra.cpu) if extra is not None and extra.cpu else 0
+    per_pod = _with_asked(subject, per_pod)
+    return Sizing(
+        context=context,
+        batched_tokens=pool.limits.batched_tokens,
+        sequences=pool.limits.sequences,
+        kv=pool.budget(size, context),
+        per_gpu=per_gpu,
+        per_pod=per_pod,
+        cpu_millis=cpu_millis + more_cpu,
+        memory=memory.total(per_pod),
+    )
+
+
+def _with_asked(subject: Subject, per_pod: tuple[MemoryItem, ...]) -> tuple[MemoryItem, ...]:
+    """With the memory that the user wants on top."""
+    extra = subject.spec.runtime.resources if subject.spec.runtime is not None else None
+    more = quantity_bytes(extra.memory) if extra is not None and extra.memory else 0
+    if not more:
+        return per_pod
+    return (
+        *per_pod,
+        MemoryItem(item="spec.runtime.resources", bytes=more, basis=Basis.EXACT),
+    )
+
+
+def _context(subject: Subject, pool: _Pool, size: int) -> int:
+    """As asked, or the longest round context that the pool holds, the model's own included."""
+    at_least = wanted_context(subject)
     if subject.spec.serving.context_length is not None:
         return at_least
     most = subject.architecture.context_length
-    longest = longest_context(
-        layout,
-        pool_bytes=pool_bytes,
-        at_most=most,
-        concurrency=subject.spec.serving.concurrency,
-        in_flight=limits.in_flight * limits.batched_tokens,
-    )
+    longest = pool.longest(size, at_most=most)
     return most if longest == most else max(at_least, longest // _CONTEXT_STEP * _CONTEXT_STEP)
 
 
-def _weights_misfit(
-    subject: Subject, checkpoint: Checkpoint, gpu: GpuClass, *, short: int, usable: int
-) -> Misfit:
-    parts = weight_parts(subject.architecture, checkpoint, modalities=subject.modalities)
-    weights = memory.total(gpu_weights(parts, subject.architecture, ONE_GPU))
+def _weights_misfit(candidate: Candidate, fixed: tuple[MemoryItem, ...]) -> Misfit:
+    usable, needed = memory.gpu_usable(candidate.gpu.memory), memory.total(fixed)
+    weights = memory.total(item for item in fixed if item.basis is Basis.EXACT)
+    model = f"{candidate.subject.entry.title} {candidate.checkpoint.name.value}"
     return Misfit(
         Reason.WEIGHTS_DO_NOT_FIT,
-        f"{subject.entry.title} {checkpoint.name.value} needs {format_bytes(usable + short)} on"
-        f" one GPU, {format_bytes(weights)} of it weights, and {gpu.product} has"
-        f" {format_bytes(usable)} usable, short by {format_bytes(short)}: use a larger GPU or a"
-        " smaller checkpoint, this version plans one GPU per replica.",
-        short,
+        f"{model} needs {format_bytes(needed)} on {_each(candidate)}, {format_bytes(weights)} of it"
+        f" weights, and {candidate.gpu.product} has {format_bytes(usable)} usable, short by"
+        f" {format_bytes(needed - usable)}",
+        "use more GPUs, larger ones or a smaller checkpoint",
+        needed - usable,
     )
 
 
-def _context_misfit(
-    subject: Subject, layout: KVLayout, limits: EngineLimits, *, needed: int, pool: int
-) -> Misfit:
-    context, concurrency = _wanted_context(subject), subject.spec.serving.concurrency
-    in_flight = limits.in_flight * limits.batched_tokens
-    longest = longest_context(
-        layout, pool_bytes=pool, at_most=context, concurrency=concurrency, in_flight=in_flight
-    )
-    budget = kv_budget(layout, pool_bytes=pool, context=context, in_flight=in_flight)
-    requests = requests_at_once(budget)
+def _context_misfit(candidate: Candidate, pool: _Pool, size: int) -> Misfit:
+    context = wanted_context(candidate.subject)
+    needed = pool.needed(context)
+    longest = pool.longest(size, at_most=context)
+    requests = requests_at_once(pool.budget(size, context))
     ways = [f"contextLength to {longest}"] if longest >= _LEAST_CONTEXT else []
     ways += [f"concurrency to {requests}"] if requests >= 1 else []
-    way_out = f"lower {' or '.join(ways)}" if ways else "use a larger GPU"
     return Misfit(
         Reason.CONTEXT_DOES_NOT_FIT,
-        f"A context of {context} tokens at concurrency {concurrency} needs {format_bytes(needed)}"
-        f" of KV cache and {format_bytes(pool)} are left, short by"
-        f" {format_bytes(needed - pool)}: {way_out}.",
-        needed - pool,
+        f"A context of {context} tokens at concurrency {pool.concurrency} needs"
+        f" {format_bytes(needed)} of KV cache on {_each(candidate)} and {format_bytes(size)} are"
+        f" left on {candidate.gpu.product}, short by {format_bytes(needed - size)}",
+        f"lower {' or '.join(ways)}" if ways else "use more GPUs or larger ones",
+        needed - size,
     )
+
+
+def _each(candidate: Candidate) -> str:
+    """One GPU of the layout, in words."""
+    if candidate.layout.gpus == 1:
+        return "one GPU"
+    return f"each of {candidate.layout.gpus} GPUs ({candidate.layout.name})"

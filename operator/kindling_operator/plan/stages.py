@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from kindling_operator.model.architecture import Architecture, AttentionGroup, AttentionKind
 
@@ -21,6 +22,7 @@ def stages(layers: int, pipeline: int) -> tuple[range, ...]:
     return tuple(range(end - size, end) for end, size in zip(ends, sizes, strict=True))
 
 
+@lru_cache(maxsize=256)
 def positions(architecture: Architecture) -> Mapping[str, tuple[int, ...]]:
     """Indices of the layers of every group, in order.
 

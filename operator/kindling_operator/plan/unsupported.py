@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from kindling_operator.model.api import InferenceModelSpec
 from kindling_operator.model.api_cache import Cache
 from kindling_operator.model.api_model import Weights
-from kindling_operator.model.api_placement import Parallelism
-from kindling_operator.model.api_serving import Gateway, SpeculationMode
+from kindling_operator.model.api_serving import Gateway
 from kindling_operator.plan.mounts import LOCAL_SCHEMES
 
 
@@ -49,21 +48,10 @@ def _cache(spec: InferenceModelSpec) -> Cache:
     return spec.cache or Cache()
 
 
-def _parallelism(spec: InferenceModelSpec) -> Parallelism:
-    pinned = spec.placement.parallelism if spec.placement is not None else None
-    return pinned or Parallelism()
-
-
 def _remote_uri(spec: InferenceModelSpec) -> str | None:
     uri = _weights(spec).uri
     return uri if uri is not None and uri.partition("://")[0] not in LOCAL_SCHEMES else None
 
-
-def _above_one(size: int | None) -> str | None:
-    return str(size) if size is not None and size > 1 else None
-
-
-_ONE_GPU = "one GPU per replica is planned, remove it or set it to 1"
 
 UNSUPPORTED: tuple[Unsupported, ...] = (
     Unsupported(
@@ -82,11 +70,6 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         "remove it, the pod's own ephemeral volume is used",
     ),
     Unsupported(
-        "spec.serving.speculation.mode",
-        lambda s: "Fixed" if s.serving.speculation.mode is SpeculationMode.FIXED else None,
-        "use Auto or Disabled, both of which draft nothing",
-    ),
-    Unsupported(
         "spec.serving.disaggregation",
         lambda s: _if(s.serving.disaggregation),
         "remove it, each replica then computes prompts and answers",
@@ -100,26 +83,6 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         "spec.endpoint.apiKeysSecretRef",
         lambda s: _if(s.endpoint.api_keys_secret_ref),
         "remove it and admit clients with a NetworkPolicy",
-    ),
-    Unsupported(
-        "spec.placement.parallelism.tensor",
-        lambda s: _above_one(_parallelism(s).tensor),
-        _ONE_GPU,
-    ),
-    Unsupported(
-        "spec.placement.parallelism.pipeline",
-        lambda s: _above_one(_parallelism(s).pipeline),
-        _ONE_GPU,
-    ),
-    Unsupported(
-        "spec.placement.parallelism.data",
-        lambda s: _above_one(_parallelism(s).data),
-        "raise spec.replicas instead",
-    ),
-    Unsupported(
-        "spec.placement.parallelism.expert",
-        lambda s: _if(_parallelism(s).expert),
-        "one GPU per replica holds all experts, remove it",
     ),
     Unsupported(
         "spec.scaling",

@@ -119,7 +119,7 @@ def test_what_is_unverified_is_taken_only_if_it_is_pinned() -> None:
 
 def test_an_unverified_checkpoint_is_pinned_by_the_checkpoint() -> None:
     """On a GPU that is large enough for it, only the pin is missing."""
-    huge = gpu_node("huge", gpu_memory=800 * GIB)
+    huge = gpu_node("huge", gpus=1, gpu_memory=800 * GIB)
     refused = Cluster(nodes=(huge,)).apply(catalog_spec("inkling")).decide().refused
     assert refused is not None
     assert refused.reason is Reason.WEIGHTS_DO_NOT_FIT
@@ -142,39 +142,43 @@ def test_what_is_broken_is_refused_even_if_it_is_pinned() -> None:
 
 def test_the_nearest_refusal_speaks() -> None:
     """NVFP4 lacks fewer bytes than BF16, and the larger GPU lacks fewer than the smaller."""
-    refused = Cluster(nodes=(H200, B200)).apply(catalog_spec("inkling")).decide().refused
+    small = gpu_node("b200", "NVIDIA-B200", gpus=2)
+    refused = Cluster(nodes=(H200, small)).apply(catalog_spec("inkling")).decide().refused
 
     assert refused is not None
-    assert refused.message.startswith("Inkling NVFP4 needs 545.6 GiB on one GPU")
-    assert "NVIDIA-B200 has 164.7 GiB usable" in refused.message
+    assert refused.message == (
+        "Inkling BF16 needs 226.1 GiB on each of 8 GPUs (TP8), 223.0 GiB of it weights, and"
+        " NVIDIA-H200 has 129.2 GiB usable, short by 96.9 GiB: 2 nodes of 8 hold it, add 1 node or"
+        " use GPUs with more memory."
+    )
 
 
 NO_GPU = {
     "an empty cluster": (
         [],
         {},
-        "No GPU for Flint (it needs sm90, sm100 or sm103): no usable node says that it has one;"
-        " add a node or correct what keeps them out.",
+        "No GPU for Flint (it needs sm90, sm100 or sm103, such as one GPU of 32 GiB for NVFP4): no"
+        " usable node says that it has one; add a node or correct what keeps them out.",
     ),
     "nodes that are out of reach": (
         [tainted(H200, "team")],
         {},
-        "No GPU for Flint (it needs sm90, sm100 or sm103): no usable node says that it has one,"
-        " 8 x NVIDIA-H200 (sm90) are on nodes that are not ready, cordoned, tainted or not"
+        "No GPU for Flint (it needs sm90, sm100 or sm103, such as one GPU of 32 GiB for NVFP4): no"
+        " usable node says that it has one, 8 x NVIDIA-H200 (sm90) are on nodes that are not ready, cordoned, tainted or not"
         " selected; add a node or correct what keeps them out.",
     ),
     "GPUs without labels": (
         [replace(H200, labels={})],
         {},
-        "No GPU for Flint (it needs sm90, sm100 or sm103): no usable node says that it has one,"
-        " 1 node lacks the labels of NVIDIA's GPU feature discovery; add a node or correct what"
+        "No GPU for Flint (it needs sm90, sm100 or sm103, such as one GPU of 32 GiB for NVFP4): no"
+        " usable node says that it has one, 1 node lacks the labels of NVIDIA's GPU feature discovery; add a node or correct what"
         " keeps them out.",
     ),
     "a spec that excludes them all": (
         [H200],
         {"gpu": {"products": ["NVIDIA-B200"], "minMemory": "150Gi"}},
-        "No GPU for Flint (it needs sm90, sm100 or sm103) within spec.placement.gpu.products"
-        " NVIDIA-B200 and spec.placement.gpu.minMemory 150Gi: the usable nodes have 8 x"
+        "No GPU for Flint (it needs sm90, sm100 or sm103, such as one GPU of 32 GiB for NVFP4)"
+        " within spec.placement.gpu.products NVIDIA-B200 and spec.placement.gpu.minMemory 150Gi: the usable nodes have 8 x"
         " NVIDIA-H200 (sm90); add a node or correct what keeps them out.",
     ),
 }
@@ -328,14 +332,21 @@ def test_the_users_own_image_may_be_for_any_architecture() -> None:
 def test_rejected_options_are_listed_with_their_reasons() -> None:
     plan = chosen(catalog_spec("flint"), H200, H100, L40S)
 
-    assert [(option.option, option.reason) for option in plan.rejected] == [
-        ("NVFP4 on 1 x NVIDIA-H200 (sm90, amd64)", "NotPreferred"),
-        ("NVFP4 on 1 x NVIDIA-H100-80GB-HBM3 (sm90, amd64)", "NotPreferred"),
-        ("BF16 on 1 x NVIDIA-H100-80GB-HBM3 (sm90, amd64)", "WeightsDoNotFit"),
-        ("BF16 on 1 x NVIDIA-L40S (sm89, amd64)", "BrokenCombination"),
-        ("NVFP4 on 1 x NVIDIA-L40S (sm89, amd64)", "BrokenCombination"),
-    ]
-    assert plan.rejected_total == 5
+    told = {option.option: option for option in plan.rejected}
+    reasons = {option.reason for option in plan.rejected}
+    assert reasons == {"NotPreferred", "WeightsDoNotFit", "BrokenCombination"}
+    assert [o.reason for o in plan.rejected] == sorted(
+        (o.reason for o in plan.rejected),
+        key=["NotPreferred", "WeightsDoNotFit", "BrokenCombination"].index,
+    )
+    assert told["NVFP4 TP1 on 1 x NVIDIA-H200 (sm90, amd64)"].message == (
+        "Fits, but BF16 is more precise on as many GPUs."
+    )
+    assert told["BF16 TP2 on 2 x NVIDIA-H200 (sm90, amd64)"].message.startswith(
+        "Fits, but takes 2 GPUs instead of 1 GPU, at "
+    )
+    assert "BF16 TP1 on 1 x NVIDIA-H100-80GB-HBM3 (sm90, amd64)" in told
+    assert plan.rejected_total >= len(plan.rejected)
 
 
 def test_options_of_one_product_with_two_memories_have_two_names() -> None:
@@ -350,7 +361,7 @@ def test_options_of_one_product_with_two_memories_have_two_names() -> None:
     assert current is not None
     names = [rejected.option for rejected in current.plan.rejected]
     assert len(names) == len(set(names))
-    assert f"BF16 on 1 x NVIDIA-H200 (sm90, amd64, {mib - 1} MiB)" in names
+    assert f"BF16 TP1 on 1 x NVIDIA-H200 (sm90, amd64, {mib} MiB)" in names
 
 
 def test_a_stored_plan_with_one_option_twice_is_shown_with_it_once() -> None:

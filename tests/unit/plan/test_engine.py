@@ -43,7 +43,12 @@ def test_the_command_on_cpu() -> None:
 
 
 def test_the_command_for_four_bit_flint() -> None:
-    spec = catalog_spec("flint", model={"checkpoint": "NVFP4"}, serving={"extraArgs": ["--seed=1"]})
+    spec = catalog_spec(
+        "flint",
+        model={"checkpoint": "NVFP4"},
+        serving={"extraArgs": ["--seed=1"]},
+        cache={"hostMemory": 0},
+    )
 
     assert planned(spec).argv[10:] == (
         "--allowed-media-domains=fetching-media-is-off.invalid",
@@ -147,10 +152,14 @@ def test_the_estimates_are_on_the_safe_side_of_the_measured_run() -> None:
     assert 0 < measured - plan.kv.bytes < 1 * GIB
 
 
+NO_TIER = catalog_spec("flint", model={"checkpoint": "BF16"}, cache={"hostMemory": 0})
+TIER = catalog_spec("flint", model={"checkpoint": "BF16"}, cache={"hostMemory": "256Gi"})
+
+
 @pytest.mark.parametrize(
     ("spec", "seconds"),
-    [(tiny_spec(), 900), (catalog_spec("flint", model={"checkpoint": "BF16"}), 1320)],
-    ids=["tiny", "74 GiB"],
+    [(tiny_spec(), 900), (NO_TIER, 1320), (TIER, 1440)],
+    ids=["tiny", "74 GiB", "74 GiB and a tier of 256 GiB in host memory"],
 )
 def test_the_start_may_take_as_long_as_the_weights_do(spec: Any, seconds: int) -> None:
     assert planned(spec).startup_seconds == seconds

@@ -82,12 +82,13 @@ CASES: dict[Reason, Callable[[], Decision]] = {
     Reason.BROKEN_COMBINATION: lambda: flint(gpu_node("lab", "NVIDIA-L40S")),
     Reason.NO_SUPPORTED_GPU: lambda: flint(tainted(H200, "team")),
     Reason.WEIGHTS_DO_NOT_FIT: lambda: flint(
-        gpu_node("gpu-7", "NVIDIA-H100-80GB-HBM3"), model={"checkpoint": "BF16"}
+        gpu_node("gpu-7", "NVIDIA-H100-80GB-HBM3", gpus=1), model={"checkpoint": "BF16"}
     ),
     Reason.CONTEXT_DOES_NOT_FIT: lambda: flint(
         H200,
         model={"checkpoint": "BF16"},
         serving={"contextLength": 262_144, "concurrency": 8},
+        placement={"maxGpusPerReplica": 1},
     ),
     Reason.CONTEXT_TOO_LONG: lambda: flint(H200, serving={"contextLength": 524_288}),
     Reason.INSUFFICIENT_GPU: lambda: flint(

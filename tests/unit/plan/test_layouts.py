@@ -1,5 +1,6 @@
 """Which ways to spread a replica are considered at all."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,21 +9,22 @@ from tests.support.builders import gpu_node
 from tests.support.candidates import subject, with_architecture
 
 from kindling_operator.model.layout import Layout
-from kindling_operator.plan.fleet import Pool, fleet_of
-from kindling_operator.plan.layouts import Extent, layouts, pins_text
+from kindling_operator.plan.fleet import fleet_of
+from kindling_operator.plan.layouts import Extent, extent_of, layouts
+from kindling_operator.plan.pins import pins_text
 
 
-def pool(*gpus: int, clique: str = "", product: str = "NVIDIA-H200") -> Pool:
+def pool(*gpus: int, clique: str = "", product: str = "NVIDIA-H200") -> Extent:
     nodes = (
         gpu_node(f"gpu-{number}", product, gpus=count, clique=clique)
         for number, count in enumerate(gpus)
     )
     (found,) = fleet_of(nodes).pools(None)
-    return found
+    return extent_of(found)
 
 
-def names(model: str, nodes: Pool, *, spare: int = 0, **placement: Any) -> list[str]:
-    found = layouts(subject(model, placement=placement), Extent(nodes, spare))
+def names(model: str, nodes: Extent, *, spare: int = 0, **placement: Any) -> list[str]:
+    found = layouts(subject(model, placement=placement), replace(nodes, spare=spare))
     return [f"{layout.name} / {layout.nodes}" for layout in found]
 
 
@@ -57,17 +59,17 @@ def test_a_dense_model_gains_nothing_from_data_ranks() -> None:
     flint = subject("flint")
     dense = with_architecture(flint, structs.replace(flint.architecture, experts=None))
 
-    assert all(layout.data == 1 for layout in layouts(dense, Extent(pool(8, 8))))
+    assert all(layout.data == 1 for layout in layouts(dense, pool(8, 8)))
 
 
 def test_stages_and_data_ranks_come_only_beyond_what_tensor_ranks_reach() -> None:
-    found = layouts(subject("inkling"), Extent(pool(8, 8, 8, 8)))
+    found = layouts(subject("inkling"), pool(8, 8, 8, 8))
 
     assert all(layout.gpus > 8 for layout in found if layout.pipeline * layout.data > 1)
 
 
 def test_fewest_gpus_come_first() -> None:
-    found = layouts(subject("flint"), Extent(pool(8, 8, 8)))
+    found = layouts(subject("flint"), pool(8, 8, 8))
 
     assert [layout.gpus for layout in found] == sorted(layout.gpus for layout in found)
 
@@ -124,7 +126,7 @@ def test_pins_are_shown_as_written(pins: dict[str, Any], text: str) -> None:
 
 
 def test_every_layout_fills_its_nodes_evenly() -> None:
-    found = layouts(subject("inkling"), Extent(pool(*[8] * 16)))
+    found = layouts(subject("inkling"), pool(*[8] * 16))
 
     assert found
     assert all(layout.gpus_per_node * layout.nodes == layout.gpus for layout in found)

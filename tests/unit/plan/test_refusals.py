@@ -65,11 +65,17 @@ CASES = {
         "spec.placement.gpu is given and custom runs on CPU only: remove it, or add GPU to"
         " spec.model.custom.devices.",
     ),
-    "a model whose kernels want more GPUs": Case(
-        custom(devices=["GPU"], tensorParallelSizes=[2, 4]),
-        Reason.NOT_YET_SUPPORTED,
-        "custom runs on 2 GPUs or more per replica, and this version plans one: add 1 to"
-        " spec.model.custom.tensorParallelSizes if the kernels accept it.",
+    "several ranks of a model that runs on CPU": Case(
+        tiny_spec(placement={"parallelism": {"tensor": 2}}),
+        Reason.UNSUPPORTED_PARALLELISM,
+        "spec.placement.parallelism asks for several GPUs and custom runs on CPU only: remove it,"
+        " or add GPU to spec.model.custom.devices.",
+    ),
+    "drafts of a model that runs on CPU": Case(
+        tiny_spec(serving={"speculation": {"mode": "Fixed", "tokens": 2}}),
+        Reason.INVALID_SPEC,
+        "spec.serving.speculation.tokens is 2 and custom runs on CPU only, where nothing is"
+        " drafted: set spec.serving.speculation.mode Disabled.",
     ),
     "a drain of more than a week": Case(
         tiny_spec(rollout={"drainDeadline": "200h"}),
@@ -229,19 +235,21 @@ CASES = {
     "weights that no GPU holds": Case(
         catalog_spec("inkling", model={"checkpoint": "BF16"}),
         Reason.WEIGHTS_DO_NOT_FIT,
-        "Inkling BF16 needs 1768.2 GiB on one GPU, 1764.1 GiB of it weights, and NVIDIA-H200 has"
-        " 129.2 GiB usable, short by 1639.0 GiB: use a larger GPU or a smaller checkpoint, this"
-        " version plans one GPU per replica.",
+        "Inkling BF16 needs 226.1 GiB on each of 8 GPUs (TP8), 223.0 GiB of it weights, and"
+        " NVIDIA-H200 has 129.2 GiB usable, short by 96.9 GiB: 2 nodes of 8 hold it, add 1 node or"
+        " use GPUs with more memory.",
     ),
     "a context that no GPU holds so often": Case(
         catalog_spec(
             "flint",
             model={"checkpoint": "BF16"},
             serving={"contextLength": 262_144, "concurrency": 8},
+            placement={"maxGpusPerReplica": 1},
         ),
         Reason.CONTEXT_DOES_NOT_FIT,
-        "A context of 262144 tokens at concurrency 8 needs 66.8 GiB of KV cache and 52.8 GiB are"
-        " left, short by 14.0 GiB: lower contextLength to 196384 or concurrency to 6.",
+        "A context of 262144 tokens at concurrency 8 needs 59.0 GiB of KV cache on one GPU and"
+        " 53.4 GiB are left on NVIDIA-H200, short by 5.5 GiB: lower contextLength to 236272 or"
+        " concurrency to 7.",
     ),
 }
 

@@ -96,9 +96,11 @@ def test_t20_streams_get_their_deadline() -> None:
 
 
 def test_t23_full_precision_flint_is_too_large_for_80_gb() -> None:
-    refused = decided(
+    current = decided(
         "flint", product="NVIDIA-H100-80GB-HBM3", model={"checkpoint": "BF16"}
-    ).refused
+    ).current
 
-    assert refused is not None
-    assert refused.reason is Reason.WEIGHTS_DO_NOT_FIT
+    assert current is not None
+    assert current.plan.parallelism.tensor == 2
+    told = {each.option: each.reason for each in current.plan.rejected}
+    assert told["BF16 TP1 on 1 x NVIDIA-H100-80GB-HBM3 (sm90, amd64)"] == "WeightsDoNotFit"

@@ -206,11 +206,11 @@ def test_the_template_and_the_launch_plan_are_the_stored_ones() -> None:
 
 
 def test_a_gpu_pod_requests_its_gpu_and_goes_where_it_is() -> None:
-    spec = catalog_spec("flint")
+    spec = catalog_spec("flint", cache={"hostMemory": 0})
 
     assert container(spec)["resources"] == {
-        "requests": {"cpu": "4", "memory": "18Gi", "nvidia.com/gpu": "1"},
-        "limits": {"memory": "18Gi", "nvidia.com/gpu": "1"},
+        "requests": {"cpu": "4", "memory": "22Gi", "nvidia.com/gpu": "1"},
+        "limits": {"memory": "22Gi", "nvidia.com/gpu": "1"},
     }
     assert pod(spec)["nodeSelector"] == {"nvidia.com/gpu.product": "NVIDIA-H200"}
     assert pod(spec)["tolerations"] == [

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from kindling_operator.model.architecture import CapabilityStatus, Device
+from kindling_operator.model.architecture import CapabilityStatus
 from kindling_operator.model.conditions import Reason
 from kindling_operator.model.layout import Layout
 from kindling_operator.model.quantities import format_bytes, quantity_bytes
 from kindling_operator.plan.candidate import Candidate, Refusal
-from kindling_operator.plan.capabilities import Feature, runtime_for, status_of
-from kindling_operator.plan.kv import KVLayout, kv_layout
-from kindling_operator.plan.offload import least_tier_bytes
+from kindling_operator.plan.capabilities import Feature, status_of
+from kindling_operator.plan.offload import kv_layout_of, least_tier_bytes
 from kindling_operator.plan.subject import Subject
 
 
@@ -84,17 +83,6 @@ def host_tier_holds_nothing(candidate: Candidate) -> Refusal | None:
         f"spec.cache.hostMemory {cache.host_memory} is less than the {format_bytes(least)} that one"
         f" prompt of {candidate.subject.entry.title} takes with {candidate.layout.name}: give it"
         " at least so much, or 0.",
-    )
-
-
-def kv_layout_of(candidate: Candidate) -> KVLayout:
-    """The KV cache of one rank of the fullest stage."""
-    return kv_layout(
-        candidate.subject.architecture,
-        block_tokens=runtime_for(candidate.subject, Device.GPU).block_tokens,
-        tensor_parallel=candidate.layout.tensor,
-        pipeline=candidate.layout.pipeline,
-        draft=candidate.draft,
     )
 
 

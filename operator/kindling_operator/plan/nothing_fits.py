@@ -1,0 +1,157 @@
+"""Why nothing fits: the nearest candidate's shortfall, or where the GPUs are that are of no use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+from msgspec import structs
+
+from kindling_operator.model.architecture import CapabilityStatus, Checkpoint
+from kindling_operator.model.conditions import Reason
+from kindling_operator.model.layout import Layout
+from kindling_operator.model.objects import NodeView
+from kindling_operator.model.plan import Verdict
+from kindling_operator.plan.candidate import Candidate
+from kindling_operator.plan.capabilities import either, status_of, supported_families
+from kindling_operator.plan.devices import GpuClass, gpu_class, selector_text
+from kindling_operator.plan.fleet import Fleet
+from kindling_operator.plan.layouts import MOST_NODES, Extent, extent_of
+from kindling_operator.plan.pins import most_gpus
+from kindling_operator.plan.refusal import refusal
+from kindling_operator.plan.search import Rejected, Search, checkpoints, fitting
+from kindling_operator.plan.subject import Subject
+
+_LARGEST_NODE = 8
+"""GPUs of the node that a model is measured by where there is none."""
+_USUAL_GIB = (24, 32, 48, 80, 96, 141, 180, 288)
+"""Memory of GPUs that one can buy."""
+
+
+def nothing_fits(subject: Subject, found: Search, fleet: Fleet) -> Verdict:
+    """The refusal of the nearest candidate; without any, why there is none."""
+    if not found.rejected:
+        return refusal(Reason.NO_SUPPORTED_GPU, _no_gpu(subject, fleet))
+    nearest = found.rejected[0]
+    if nearest.misfit is None or nearest.reason is not Reason.WEIGHTS_DO_NOT_FIT:
+        return refusal(nearest.reason, nearest.message)
+    way_out = _way_out(nearest, fleet) or nearest.misfit.way_out
+    return refusal(nearest.reason, f"{nearest.misfit.shortfall}: {way_out}.")
+
+
+def _way_out(nearest: Rejected, fleet: Fleet) -> str | None:
+    """The smallest layout that would hold the model on more GPUs of this kind."""
+    candidate = nearest.candidate
+    if candidate is None:
+        return None
+    pools = fleet.pools(candidate.subject.spec.placement)
+    pool = next(pool for pool in pools if pool.gpu == candidate.gpu)
+    extent = extent_of(pool)
+    free = replace(candidate, subject=_without_limit(candidate.subject))
+    within = next(fitting(free, extent), None)
+    most = most_gpus(candidate.subject)
+    if within is not None and most is not None:
+        return f"raise spec.placement.maxGpusPerReplica from {most} to {within.gpus}"
+    beyond = next(fitting(free, replace(extent, spare=MOST_NODES)), None)
+    if beyond is None:
+        return "use GPUs with more memory or a smaller checkpoint"
+    return _more_nodes(beyond, extent)
+
+
+def _more_nodes(layout: Layout, extent: Extent) -> str:
+    each = layout.gpus_per_node
+    lacking = max(1, layout.nodes - extent.nodes_with(each))
+    plural = "" if lacking == 1 else "s"
+    return (
+        f"{layout.nodes} nodes of {each} hold it, add {lacking} node{plural} or use GPUs with more"
+        " memory"
+    )
+
+
+def _without_limit(subject: Subject) -> Subject:
+    """The subject as if its user allowed any number of GPUs."""
+    placement = subject.spec.placement
+    if placement is None or placement.max_gpus_per_replica is None:
+        return subject
+    free = structs.replace(placement, max_gpus_per_replica=None)
+    spec = structs.replace(subject.spec, placement=free)
+    return replace(subject, model=replace(subject.model, spec=spec))
+
+
+def _no_gpu(subject: Subject, fleet: Fleet) -> str:
+    """What the model needs, and where the GPUs are that it cannot use."""
+    usable = fleet.usable(subject.spec.placement, gpu=True)
+    others = _gpus_text(node for node in fleet.nodes if node.name not in usable.names)
+    silent = sum(1 for node in fleet.nodes if node.gpus and gpu_class(node) is None)
+    parts = [
+        f"the usable nodes have {has}"
+        if (has := _gpus_text(usable.nodes))
+        else "no usable node says that it has one",
+        f"{others} are on nodes that are not ready, cordoned, tainted or not selected"
+        if others
+        else "",
+        f"{silent} {'node lacks' if silent == 1 else 'nodes lack'} the labels of NVIDIA's GPU"
+        " feature discovery"
+        if silent
+        else "",
+    ]
+    return (
+        f"No GPU for {subject.entry.title}{_needs_text(subject)}{_limits_text(subject)}:"
+        f" {', '.join(part for part in parts if part)}; add a node or correct what keeps them out."
+    )
+
+
+def _needs_text(subject: Subject) -> str:
+    """The families that run it, and the fewest GPUs of a usual size that hold it."""
+    families = supported_families(subject)
+    if not families:
+        return ""
+    least = _least(subject, families)
+    return f" (it needs {either(families)}{f', {least}' if least else ''})"
+
+
+def _least(subject: Subject, families: tuple[str, ...]) -> str:
+    """The fewest GPUs of one node that hold a supported checkpoint, and how large they must be."""
+    found = [
+        (layout.gpus, gib, checkpoint.name.value)
+        for family in families
+        for checkpoint in checkpoints(subject)
+        for gib in _USUAL_GIB
+        if (layout := _holds(subject, checkpoint, GpuClass("", family, gib << 30, "")))
+    ]
+    if not found:
+        return ""
+    gpus, gib, name = min(found)
+    return f"such as {'one GPU' if gpus == 1 else f'{gpus} GPUs'} of {gib} GiB for {name}"
+
+
+def _holds(subject: Subject, checkpoint: Checkpoint, gpu: GpuClass) -> Layout | None:
+    known = status_of(subject, checkpoint.name, gpu)
+    if known is not None and known.status is not CapabilityStatus.SUPPORTED:
+        return None
+    one_node = Extent(sizes=((_LARGEST_NODE, 1),))
+    return next(fitting(Candidate(subject, checkpoint, gpu), one_node), None)
+
+
+def _gpus_text(nodes: Iterable[NodeView]) -> str:
+    """GPUs by product: "8 x NVIDIA-L4 (sm89)"."""
+    counts: Counter[str] = Counter()
+    for node in nodes:
+        found = gpu_class(node)
+        if found is not None:
+            counts[f"{found.product} ({found.capability})"] += node.gpus
+    return ", ".join(f"{count} x {product}" for product, count in sorted(counts.items()))
+
+
+def _limits_text(subject: Subject) -> str:
+    """What the spec itself excludes."""
+    placement = subject.spec.placement
+    gpu = placement.gpu if placement is not None else None
+    limits = [
+        f"spec.placement.gpu.products {', '.join(gpu.products)}" if gpu and gpu.products else "",
+        f"spec.placement.gpu.minMemory {gpu.min_memory}" if gpu and gpu.min_memory else "",
+        f"spec.placement.nodeSelector {selector}" if (selector := selector_text(placement)) else "",
+    ]
+    given = [limit for limit in limits if limit]
+    return f" within {' and '.join(given)}" if given else ""
