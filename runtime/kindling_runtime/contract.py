@@ -32,6 +32,10 @@ READY_PATH: Final = "/readyz"
 LIVE_PATH: Final = "/livez"
 METRICS_PATH: Final = "/metrics"
 
+MODELS_PATH: Final = "/v1/models"
+"""Where the engine lists its models, on its own port: what the operator asks through the Service
+to learn which pod answers. The runtime asks for tokens instead."""
+
 PLAN_PATH: Final = "/etc/kindling/plan.json"
 SHARED_MEMORY_PATH: Final = "/dev/shm"
 TERMINATION_LOG_PATH: Final = "/dev/termination-log"
@@ -248,7 +252,8 @@ class Status(_Report, frozen=True, kw_only=True):
     """The answer of `GET /status`.
 
     `since` is when the phase began, `deadline` when time alone ends it or the present step of the
-    drain (both RFC 3339); a ready engine has a deadline while it shows no token.
+    drain (both RFC 3339); a ready engine has a deadline while it shows no token. `models_answers`
+    counts the engine's answers at MODELS_PATH since its start, null where it does not tell.
     """
 
     contract_version: int
@@ -265,6 +270,7 @@ class Status(_Report, frozen=True, kw_only=True):
     evidence: Evidence
     drain: DrainStep | None
     expected: Expected
+    models_answers: int | None = None
 
 
 def termination_grace_seconds(drain: Drain) -> int:

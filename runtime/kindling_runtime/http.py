@@ -7,6 +7,7 @@ import msgspec
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from kindling_runtime.answers import Answers
 from kindling_runtime.contract import (
     LIVE_PATH,
     METRICS_PATH,
@@ -23,9 +24,12 @@ _SHUTDOWN_SECONDS = 1
 def application(plan: LaunchPlan, facts: Callable[[], Facts]) -> web.Application:
     """The endpoints over `facts`; each answer is of the moment in which it is asked for."""
     metrics = Metrics(facts)
+    answers = Answers(port=plan.engine.port)
 
     async def show_status(_: web.Request) -> web.Response:
-        document = msgspec.json.encode(status(plan, facts()))
+        # Only a ready engine is asked: one that loads has no metrics, one that leaves is busy.
+        count = await answers.count() if facts().state.ready else None
+        document = msgspec.json.encode(status(plan, facts(), models_answers=count))
         return web.Response(body=document, content_type="application/json")
 
     async def readiness(_: web.Request) -> web.Response:

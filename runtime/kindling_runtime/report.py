@@ -19,8 +19,8 @@ from kindling_runtime.facts import Facts
 from kindling_runtime.state import EngineState
 
 
-def status(plan: LaunchPlan, facts: Facts) -> Status:
-    """The status document of this moment."""
+def status(plan: LaunchPlan, facts: Facts, *, models_answers: int | None = None) -> Status:
+    """The status document of this moment; `models_answers` as the engine counts them."""
     state = facts.state
     return Status(
         contract_version=CONTRACT_VERSION,
@@ -47,6 +47,7 @@ def status(plan: LaunchPlan, facts: Facts) -> Status:
         ),
         drain=state.step,
         expected=plan.expected,
+        models_answers=models_answers,
     )
 
 

@@ -10,6 +10,7 @@ from tests.support.engine import pod as pods
 
 from kindling_runtime.contract import (
     LIVE_PATH,
+    MODELS_PATH,
     READY_PATH,
     EvidenceSource,
     ExitCode,
@@ -99,6 +100,28 @@ async def test_no_canary_is_sent_while_clients_are_served(model: Path, tmp_path:
         await client
         idle = await evidence_from(pod, EvidenceSource.CANARY)
         assert idle > before
+
+
+async def test_status_counts_who_asked_the_engine_for_its_models(
+    model: Path, tmp_path: Path
+) -> None:
+    """The runtime's own requests for tokens are none of them."""
+    async with pods.running(pods.plan_for(model), tmp_path) as pod:
+        await pod.reach(Phase.READY)
+        await answers(pod, 0)
+        for _ in range(3):
+            async with pod.session.get(pod.engine + MODELS_PATH) as response:
+                assert response.status == 200
+        await answers(pod, 3)
+
+
+async def answers(pod: pods.Pod, count: int) -> None:
+    """Wait until the engine's count has been read."""
+    async with asyncio.timeout(pods.PATIENCE):
+        while True:
+            if (await pod.status()).models_answers == count:
+                return
+            await asyncio.sleep(0.05)
 
 
 async def health_is_green(pod: pods.Pod) -> None:

@@ -36,6 +36,7 @@ class Engine:
     running: int = 0
     requests: int = 0
     generated: int = 0
+    listed: int = 0
     idle: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
     released: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
     stopped: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
@@ -124,6 +125,13 @@ def metrics(engine: Engine) -> str:
     lines = []
     for name, (kind, value) in values.items():
         lines += [f"# TYPE {name.removesuffix('_total')} {kind}", f"{name}{labels} {value}"]
+    lines += ["# TYPE http_requests counter"]
+    for handler, method, count in (
+        ("/v1/completions", "POST", engine.requests),
+        ("/v1/models", "GET", engine.listed),
+    ):
+        labels = f'{{handler="{handler}",method="{method}",status="2xx"}}'
+        lines += [f"http_requests_total{labels} {float(count)}"] if count else []
     return "\n".join(lines) + "\n"
 
 
@@ -159,6 +167,11 @@ def application(engine: Engine) -> web.Application:
     async def health(_: web.Request) -> web.Response:
         return web.Response()
 
+    async def models(_: web.Request) -> web.Response:
+        engine.listed += 1
+        name = engine.arguments.served_model_name
+        return web.json_response({"object": "list", "data": [{"id": name, "object": "model"}]})
+
     async def show_metrics(_: web.Request) -> web.Response:
         return web.Response(text=metrics(engine))
 
@@ -173,6 +186,7 @@ def application(engine: Engine) -> web.Application:
     app = web.Application()
     app.router.add_post("/v1/chat/completions", chat)
     app.router.add_post("/v1/completions", completions)
+    app.router.add_get("/v1/models", models)
     app.router.add_get("/health", health)
     app.router.add_get("/metrics", show_metrics)
     app.router.add_get("/seen", seen)

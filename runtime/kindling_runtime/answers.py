@@ -1,0 +1,74 @@
+"""How often the engine has told which models it serves, in its HTTP server's own count.
+
+The runtime never asks that, so whatever is counted came from outside. The operator asks it through
+the Service to see in which pod the count rises (docs/adr/0007).
+"""
+
+import asyncio
+import time
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+
+from kindling_runtime.contract import MODELS_PATH
+
+_SECONDS = 2
+"""An engine that does not tell in this time does not tell."""
+_FRESH_SECONDS = 0.5
+"""Who asks more often gets the last answer: an engine's metrics are some 100 KB."""
+_METRIC = "http_requests_total"
+"""Counted by prometheus-fastapi-instrumentator, which vLLM 0.33 has around its API server."""
+
+
+class Answers:
+    """Reads the count of one engine."""
+
+    def __init__(self, *, port: int) -> None:
+        self._url = f"http://127.0.0.1:{port}/metrics"
+        self._lock = asyncio.Lock()
+        self._read_at = float("-inf")
+        self._count: int | None = None
+
+    async def count(self) -> int | None:
+        """The answers since the engine's start; None where it does not tell."""
+        async with self._lock:
+            if time.monotonic() - self._read_at >= _FRESH_SECONDS:
+                self._count = await self._read()
+                self._read_at = time.monotonic()
+            return self._count
+
+    async def _read(self) -> int | None:
+        deadline = aiohttp.ClientTimeout(total=_SECONDS)
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=deadline) as session,
+                session.get(self._url) as response,
+            ):
+                text = await response.text(errors="replace") if response.status == 200 else ""
+        except (TimeoutError, aiohttp.ClientError):
+            return None
+        return counted(text)
+
+
+def counted(text: str) -> int | None:
+    """The answers to GET of the models' list in an engine's metrics; None without such a count.
+
+    The server counts a path from its first answer on: others than this one make it a count of 0.
+    """
+    lines = [line for line in text.splitlines() if line.startswith(_METRIC)]
+    try:
+        samples = [
+            sample
+            for family in text_string_to_metric_families("\n".join(lines))
+            for sample in family.samples
+        ]
+    except ValueError:
+        return None
+    if not samples:
+        return None
+    asked = ("GET", MODELS_PATH)
+    return sum(
+        int(sample.value)
+        for sample in samples
+        if (sample.labels.get("method"), sample.labels.get("handler")) == asked
+    )
