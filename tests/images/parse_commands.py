@@ -5,12 +5,10 @@ alone. An answer is an error, or a few of the values that the parser read.
 """
 
 import contextlib
+import importlib
 import io
 import json
 import sys
-
-from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
-from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 SHOWN = (
     "model_tag",
@@ -30,11 +28,13 @@ SHOWN = (
 def parsed(arguments: list[str]) -> dict[str, object]:
     """What the parser reads, or its complaint."""
     said = io.StringIO()
-    parser = make_arg_parser(FlexibleArgumentParser())
+    command = importlib.import_module("vllm.entrypoints.launchers.cli_args")
+    reader = importlib.import_module("vllm.utils.argparse_utils")
+    parser = command.make_arg_parser(reader.FlexibleArgumentParser())
     try:
         with contextlib.redirect_stderr(said):
             found = parser.parse_args(arguments)
-            validate_parsed_serve_args(found)
+            command.validate_parsed_serve_args(found)
     except (SystemExit, Exception) as error:
         return {"error": f"{error}: {said.getvalue()[-500:]}"}
     values = {name: getattr(found, name) for name in SHOWN}
