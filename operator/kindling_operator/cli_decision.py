@@ -12,8 +12,11 @@ from kindling_operator.model.conditions import ConditionType
 from kindling_operator.model.objects import PodView
 from kindling_operator.model.plan import Decision, EnginePlan, RolloutState, Verdict
 from kindling_operator.model.quantities import format_bytes
+from kindling_operator.model.status import RejectedOption
 
 _FACT = 13
+OPTIONS = 8
+"""Rejected options that are told of: the nearest are those that a person would ask about."""
 _PLACES = 6
 """Nodes that are named before the rest is only counted."""
 
@@ -24,13 +27,23 @@ def decision_text(
     *,
     nodes: Sequence[str] = (),
     later: EnginePlan | None = None,
+    considered: Sequence[RejectedOption] = (),
 ) -> str:
     """The whole text of one decision.
 
     `nodes` are the places that its pods are on, or would go to (`places_of`); `later` is what a
-    model that waits would run once there is room.
+    model that waits would run once there is room, `considered` what was judged for a refused one.
     """
-    return "\n".join(_lines(decision, terminal, nodes, later))
+    lines = [*_head(decision, terminal)]
+    if decision.current is not None:
+        lines += _standing(decision, terminal)
+        lines += _plan(decision.current.plan, terminal, nodes)
+    elif later is not None:
+        lines += _fact("then", later.summary, terminal)
+        lines += _plan(later, terminal, nodes=())
+    else:
+        lines += _rejected(considered, len(considered), terminal)
+    return "\n".join(lines)
 
 
 def obstacle(decision: Decision) -> Verdict | None:
@@ -50,21 +63,13 @@ def headline(decision: Decision) -> tuple[str, Tone]:
     return f"{word}, {hindered.reason.value}", tone
 
 
-def _lines(
-    decision: Decision, terminal: Terminal, nodes: Sequence[str], later: EnginePlan | None
-) -> Iterator[str]:
+def _head(decision: Decision, terminal: Terminal) -> Iterator[str]:
     head, tone = headline(decision)
     text = f"{decision.key}: {head}"
     yield from (terminal.paint(line, tone) for line in terminal.wrapped(text, after="  "))
     hindered = obstacle(decision)
     if hindered is not None:
         yield from terminal.wrapped(hindered.message, indent="  ")
-    if decision.current is not None:
-        yield from _standing(decision, terminal)
-        yield from _plan(decision.current.plan, terminal, nodes)
-    elif later is not None:
-        yield from _fact("then", later.summary, terminal)
-        yield from _plan(later, terminal, nodes=())
 
 
 def _plan(plan: EnginePlan, terminal: Terminal, nodes: Sequence[str]) -> Iterator[str]:
@@ -73,7 +78,7 @@ def _plan(plan: EnginePlan, terminal: Terminal, nodes: Sequence[str]) -> Iterato
         yield from speed_lines(plan.speed, terminal)
     yield from memory_lines(plan, terminal)
     yield from _command(plan, terminal)
-    yield from _rejected(plan, terminal)
+    yield from _rejected(plan.rejected, plan.rejected_total, terminal)
 
 
 def _standing(decision: Decision, terminal: Terminal) -> Iterator[str]:
@@ -171,13 +176,19 @@ def _command(plan: EnginePlan, terminal: Terminal) -> Iterator[str]:
         yield from terminal.words(words, indent="    ", after="      ", end="")
 
 
-def _rejected(plan: EnginePlan, terminal: Terminal) -> Iterator[str]:
-    if not plan.rejected:
+def _rejected(rejected: Sequence[RejectedOption], total: int, terminal: Terminal) -> Iterator[str]:
+    """The nearest options that were not taken; `total` counts those that are not told of."""
+    if not rejected:
         return
-    total, shown = plan.rejected_total, len(plan.rejected)
-    order = f", the nearest {shown} of them" if total > shown else ", the nearest first"
-    title = f"not taken ({total}{order if total > 1 else ''})"
-    yield f"  {terminal.paint(title, Tone.STRONG)}"
+    order = ", the nearest first" if total > 1 else ""
+    yield f"  {terminal.paint(f'not taken ({total}{order})', Tone.STRONG)}"
     rows = [("OPTION", "WHY NOT")]
-    rows += [(each.option, f"{each.reason}: {each.message}") for each in plan.rejected]
+    last = ""
+    for each in rejected[:OPTIONS]:
+        why = f"{each.reason}: {each.message}"
+        rows.append((each.option, why if why != last else "as above"))
+        last = why
     yield from terminal.table(rows, indent="    ", tone=Tone.FAINT)
+    if total > OPTIONS:
+        more = f", {len(rejected) - OPTIONS} of them with -o json" * (len(rejected) > OPTIONS)
+        yield f"    and {total - OPTIONS} more{more}"

@@ -16,6 +16,7 @@ from kindling_operator.cli_failure import REFUSED, usage
 from kindling_operator.cli_files import described_runtimes, snapshot_of
 from kindling_operator.cli_summary import summary_lines
 from kindling_operator.cli_terminal import Terminal
+from kindling_operator.cli_what_if import considered
 from kindling_operator.installation import environment
 from kindling_operator.model.names import Key
 from kindling_operator.model.plan import Decision
@@ -83,6 +84,7 @@ def _text(snapshot: Snapshot, placed: Placements, decision: Decision, terminal: 
         terminal,
         nodes=places_of(snapshot.pods_of(key), turn.nodes if turn is not None else ()),
         later=turn.choice.plan if turn is not None and waits else None,
+        considered=considered(snapshot, key) if decision.refused is not None else (),
     )
 
 

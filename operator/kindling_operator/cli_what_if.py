@@ -7,8 +7,30 @@ from dataclasses import replace
 
 from kindling_operator.cli_decision import obstacle
 from kindling_operator.model.names import Key
+from kindling_operator.model.parse import ParsedModel
 from kindling_operator.model.snapshot import Snapshot
+from kindling_operator.model.status import RejectedOption
 from kindling_operator.plan import plan
+from kindling_operator.plan.checks import judge
+from kindling_operator.plan.fleet import fleet_of
+from kindling_operator.plan.search import search
+from kindling_operator.plan.subject import subject_of
+
+
+def considered(snapshot: Snapshot, key: Key) -> tuple[RejectedOption, ...]:
+    """What was judged for a model of which nothing fits, the nearest first.
+
+    Nothing where the spec alone is refused: then no option was looked at.
+    """
+    model = snapshot.models[key]
+    subject = subject_of(model, snapshot.environment) if isinstance(model, ParsedModel) else None
+    if subject is None or judge(subject) is not None:
+        return ()
+    found = search(subject, fleet_of(snapshot.nodes))
+    return tuple(
+        RejectedOption(option=each.name, reason=each.reason.value, message=each.message)
+        for each in found.rejected
+    )
 
 
 def awaited(snapshot: Snapshot, key: Key, earlier: Sequence[Key]) -> tuple[Key, ...]:

@@ -100,8 +100,11 @@ def test_a_refusal_is_printed_with_its_reason(
     assert all(line.startswith("  ") and len(line) <= 100 for line in lines)
     files.plan(model(catalog_spec("inkling"), "inkling"), more=("-o", "json"))
     message = json.loads(capsys.readouterr().out)["message"]
-    assert " ".join(line.strip() for line in lines) == message
     assert message.startswith("Inkling BF16 needs ")
+    told, considered = " ".join(" ".join(lines).split()).split(" not taken ")
+    assert told == message
+    assert considered.startswith("(2, the nearest first) OPTION WHY NOT BF16 TP1 on 1 x ")
+    assert "WeightsDoNotFit: Inkling BF16 needs" in considered
 
 
 def test_a_model_that_would_wait_is_no_success(
