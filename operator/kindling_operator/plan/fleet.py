@@ -6,8 +6,9 @@ Models that select the same nodes and tolerate the same taints share their answe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kindling_operator.model.api_placement import Placement, Toleration
 from kindling_operator.model.objects import NodeView, Taint
@@ -60,7 +61,7 @@ class Fleet:
     """All nodes, and which of them a model may use; two fleets of the same nodes answer the same.
 
     `nodes` are sorted by name; `classes` tells each node's class of GPU by name, None where it has
-    no GPU or does not say which.
+    no GPU or does not say which; `answers` is what others remember of questions about these nodes.
     """
 
     def __init__(self, nodes: Iterable[NodeView]) -> None:
@@ -71,6 +72,7 @@ class Fleet:
         self._open = tuple(n for n in self.nodes if n.ready and not n.unschedulable)
         self._labelled: dict[str, dict[str, list[NodeView]]] = {}
         self._usable: dict[tuple[Selector, tuple[Toleration, ...]], Pool] = {}
+        self.answers: dict[Hashable, Any] = {}
         self._pools: dict[tuple[frozenset[str], object], tuple[Pool, ...]] = {}
 
     def usable(self, placement: Placement | None, *, gpu: bool) -> Pool:

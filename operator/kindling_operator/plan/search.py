@@ -6,8 +6,10 @@ fits, timed; what cannot work is kept with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import astuple, dataclass, replace
+
+import msgspec
 
 from kindling_operator.model.api_serving import SpeculationMode
 from kindling_operator.model.architecture import Checkpoint, CheckpointName, Device
@@ -88,7 +90,26 @@ class Search:
 
 
 def search(subject: Subject, fleet: Fleet) -> Search:
-    """Judge every candidate against the nodes, as if all of their GPUs were free."""
+    """Judge every candidate against the nodes, as if all of their GPUs were free.
+
+    Models that ask for the same share the answer: it depends on nothing else of them.
+    """
+    question = _question(subject)
+    found: Search | None = fleet.answers.get(question)
+    if found is None:
+        found = _search(subject, fleet)
+        fleet.answers[question] = found
+    return found
+
+
+def _question(subject: Subject) -> Hashable:
+    """Everything of a model that the search looks at."""
+    spec = subject.spec
+    parts = (spec.model, spec.serving, spec.placement, spec.runtime, spec.cache)
+    return subject.entry.name, subject.architecture, msgspec.json.encode(parts)
+
+
+def _search(subject: Subject, fleet: Fleet) -> Search:
     found = [*_on_gpus(subject, fleet), *_on_cpu(subject, fleet)]
     options = sorted((o for o in found if isinstance(o, Option)), key=preference)
     rejected = sorted((r for r in found if isinstance(r, Rejected)), key=_nearness)
@@ -134,27 +155,32 @@ def _on_gpus(subject: Subject, fleet: Fleet) -> Iterator[Option | Rejected]:
         return
     pools = {p.gpu: p for p in fleet.pools(subject.spec.placement) if p.gpu is not None}
     for gpu, title in titles(pools).items():
-        extent = extent_of(pools[gpu])
+        ways = layouts(subject, extent_of(pools[gpu]))
         for checkpoint in checkpoints(subject):
-            yield from _on_class(Candidate(subject, checkpoint, gpu), pools[gpu], extent, title)
+            yield from _on_class(Candidate(subject, checkpoint, gpu), pools[gpu], ways, title)
 
 
 def _on_class(
-    first: Candidate, pool: Pool, extent: Extent, title: str
+    first: Candidate, pool: Pool, ways: tuple[Layout, ...], title: str
 ) -> Iterator[Option | Rejected]:
     """One checkpoint on one class of GPU, in every layout that is worth a look."""
-    ways = layouts(first.subject, extent)
     if not ways:
         yield _unplaceable(first, pool, title)
+    found: list[Option | Rejected] = []
     fits: int | None = None
     for layout in ways:
         if fits is not None and layout.gpus > fits and layout.pipeline * layout.data > 1:
             # Stages and data ranks are for models that fit no other way.
             continue
-        found = _judged(replace(first, layout=layout), pool, title)
-        if isinstance(found, Option) and fits is None:
+        found.append(_judged(replace(first, layout=layout), pool, title))
+        if isinstance(found[-1], Option) and fits is None:
             fits = layout.gpus
-        yield found
+    refusals = {(each.reason, each.message) for each in found if isinstance(each, Rejected)}
+    if len(refusals) == 1 < len(found) and not any(isinstance(each, Option) for each in found):
+        # What no layout changes is said once.
+        yield Rejected(f"{first.checkpoint.name.value} on {title}", *refusals.pop())
+    else:
+        yield from found
 
 
 def _judged(way: Candidate, pool: Pool, title: str) -> Option | Rejected:
