@@ -21,7 +21,6 @@ from kindling_operator.plan.fleet import Fleet, Pool, domain
 _ENDED = {"Succeeded", "Failed"}
 _UNLIMITED = 1 << 62
 """Free amount of what a node does not state."""
-_MAY_BE_UNSTATED = ("cpu_millis", "memory", "ephemeral", "pods")
 
 Holder = Key
 """A model by namespace and name, or any other pod by its own."""
@@ -38,7 +37,24 @@ class Amounts(NamedTuple):
 
     def plus(self, other: Amounts, times: int = 1) -> Amounts:
         """The sum with `times` the other; -1 subtracts."""
-        return Amounts(*(a + times * b for a, b in zip(self, other, strict=True)))
+        # Spelled out, as it is asked for once per node and pod of the cluster.
+        return Amounts(
+            self.gpus + times * other.gpus,
+            self.cpu_millis + times * other.cpu_millis,
+            self.memory + times * other.memory,
+            self.ephemeral + times * other.ephemeral,
+            self.pods + times * other.pods,
+        )
+
+    def covers(self, need: Amounts) -> bool:
+        """Whether there is enough of everything."""
+        return (
+            self.gpus >= need.gpus
+            and self.cpu_millis >= need.cpu_millis
+            and self.memory >= need.memory
+            and self.ephemeral >= need.ephemeral
+            and self.pods >= need.pods
+        )
 
     def short_of(self, need: Amounts) -> Amounts:
         """What lacks of `need`, 0 where enough is there."""
@@ -207,7 +223,7 @@ class Room:
             for rank, _, name in ranks[start:]:
                 if rank > least:
                     break
-                if name in names and not any(self._free[name].short_of(need)):
+                if name in names and self._free[name].covers(need):
                     yield name
 
     def _rank(self, name: str, gpu: GpuClass | None) -> tuple[int, int, str]:
@@ -281,7 +297,10 @@ def holder_of(pod: PodView) -> Holder:
 
 
 def _allocatable(node: NodeView) -> Amounts:
-    stated = Amounts(node.gpus, node.cpu_millis, node.memory, node.ephemeral, node.pods)
-    return stated._replace(
-        **{name: _UNLIMITED for name in _MAY_BE_UNSTATED if not getattr(stated, name)}
+    return Amounts(
+        node.gpus,
+        node.cpu_millis or _UNLIMITED,
+        node.memory or _UNLIMITED,
+        node.ephemeral or _UNLIMITED,
+        node.pods or _UNLIMITED,
     )
