@@ -115,8 +115,8 @@ async def _beside(kube: Kube, namespaces: Iterable[str]) -> Beside:
     sources = beside(
         kube,
         namespaces=namespaces,
+        nodes_changed=_nothing,
         pods_changed=_nothing,
-        devices_changed=_nothing,
         beat=lambda _: _nothing,
     )
     for each in sources.lists:

@@ -17,7 +17,7 @@ from kindling_operator.cli_connection import Connection
 from kindling_operator.cli_failure import REFUSED, Failure
 from kindling_operator.kube.client import Kube
 from kindling_operator.kube.errors import ForbiddenError, NotFoundError
-from kindling_operator.kube.kinds import DEVICE_KINDS, EVENT, MODEL, NODE
+from kindling_operator.kube.kinds import BESIDE_KINDS, EVENT, MODEL, NODE
 from kindling_operator.model.names import DEPLOYMENT, Kind
 from kindling_operator.observe.fields import Body, items, mapping, text
 
@@ -35,7 +35,7 @@ Right = tuple[str, str, str]
 RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
     "plan": tuple(
         ("list", kind.group, kind.plural)
-        for kind in (*(watched.kind for watched in READ), *DEVICE_KINDS)
+        for kind in (*(watched.kind for watched in READ), *BESIDE_KINDS)
     ),
     "explain": (
         ("get", MODEL.group, MODEL.plural),

@@ -10,7 +10,7 @@ from kindling_operator.cli_doctor_facts import Cluster
 from kindling_operator.cli_doctor_finding import Finding, fail, ok, shown, unread, warn
 from kindling_operator.model import names
 from kindling_operator.model.objects import NodeView
-from kindling_operator.observe.watched import NODES
+from kindling_operator.observe.nodes import node
 
 _GFD: Final = (
     names.LABEL_GPU_PRODUCT,
@@ -101,7 +101,7 @@ def drivers_are_new_enough(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _views(cluster: Cluster) -> tuple[NodeView, ...]:
-    return tuple(NODES.view(body) for body in cluster.nodes or ())
+    return tuple(node(body) for body in cluster.nodes or ())
 
 
 def _has_device(node: NodeView) -> bool:

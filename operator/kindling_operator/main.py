@@ -16,7 +16,7 @@ from kindling_operator.kube.client import Kube
 from kindling_operator.kube.credentials import configuration
 from kindling_operator.kube.errors import KubeError, NotFoundError
 from kindling_operator.kube.fence import Fence
-from kindling_operator.kube.kinds import LEASE
+from kindling_operator.kube.kinds import LEASE, NODE
 from kindling_operator.model.names import Kind
 from kindling_operator.model.snapshot import Environment
 from kindling_operator.observe.watched import MODELS, WATCHED
@@ -171,6 +171,7 @@ async def _check_access(kube: Kube, settings: Settings) -> tuple[int, frozenset[
                 elif not await kube.serves(watched.kind, namespace):
                     absent.add(watched.kind)
             await _ask(kube, LEASE, namespace, selector=settings.lease_selector)
+        await _ask(kube, NODE)
     except NotFoundError as error:
         raise StartError(
             f"the cluster has no {MODELS.kind.plural}.{MODELS.kind.group} ({error}): install the"

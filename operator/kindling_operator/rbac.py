@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kindling_operator.kube.kinds import DEVICE_KINDS, EVENT, LEASE, MODEL
+from kindling_operator.kube.kinds import BESIDE_KINDS, EVENT, LEASE, MODEL
 from kindling_operator.model.names import CHILD_KINDS, PRUNED_KINDS, Kind
 from kindling_operator.observe.watched import WATCHED
 
@@ -29,7 +29,7 @@ class Rule:
 
 def cluster_rules(lease_name: str) -> tuple[Rule, ...]:
     """For the ClusterRole. The Lease is watched by name, as its field selector asks for it."""
-    kinds = (*(watched.kind for watched in WATCHED), *DEVICE_KINDS)
+    kinds = (*(watched.kind for watched in WATCHED), *BESIDE_KINDS)
     reads = [Rule(kind.group, kind.plural, _verbs(kind)) for kind in kinds]
     lease = Rule(LEASE.group, LEASE.plural, _READ, (lease_name,))
     status = Rule(MODEL.group, f"{MODEL.plural}/status", ("patch",))

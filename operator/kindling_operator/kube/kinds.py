@@ -20,4 +20,7 @@ RESOURCE_CLAIM: Final = Kind("resource.k8s.io/v1", "ResourceClaim", "resourcecla
 DEVICE_CLASS: Final = Kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses")
 DEVICE_KINDS: Final = (RESOURCE_SLICE, RESOURCE_CLAIM, DEVICE_CLASS)
 
+BESIDE_KINDS: Final = (NODE, *DEVICE_KINDS)
+"""What is watched beside kopf and nowhere else (observe/beside.py)."""
+
 CLUSTER_SCOPED: Final = frozenset({NODE, PRIORITY_CLASS, RESOURCE_SLICE, DEVICE_CLASS})

@@ -1,12 +1,19 @@
-"""What is watched beside kopf, because of its number or because a cluster may lack it: pods of
-others, and the objects of dynamic resource allocation."""
+"""What is watched beside kopf, which keeps every body whole, or waits for a kind that is not there:
+nodes, pods of others, and the objects of dynamic resource allocation."""
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from kindling_operator.kube.client import Kube
-from kindling_operator.kube.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM, RESOURCE_SLICE
+from kindling_operator.kube.kinds import (
+    DEVICE_CLASS,
+    DEVICE_KINDS,
+    NODE,
+    POD,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
+)
 from kindling_operator.kube.reflector import Reflector, Store
 from kindling_operator.model.names import LABEL_MODEL, Kind
 from kindling_operator.model.objects import DeviceHold, NodeUse, NodeView, PodView
@@ -17,6 +24,7 @@ from kindling_operator.observe.devices import (
     with_devices,
 )
 from kindling_operator.observe.foreign import ForeignPods
+from kindling_operator.observe.nodes import Nodes
 
 FOREIGN: Final = f"!{LABEL_MODEL}"
 """Label selector of the pods that are not ours."""
@@ -42,6 +50,7 @@ class Source(Protocol[S_co]):
 class Beside:
     """The sources, one for each namespace or one for all; without any, nothing is there."""
 
+    nodes: Source[Nodes] | None = None
     pods: Sequence[Source[ForeignPods]] = ()
     slices: Source[Slices] | None = None
     allocations: Sequence[Source[Allocations]] = ()
@@ -52,8 +61,9 @@ class Beside:
     @property
     def synced(self) -> bool:
         """Whether every source has delivered its first list."""
-        single = [each for each in (self.slices, self.classes) if each is not None]
-        return all(each.synced for each in (*self.pods, *single, *self.allocations))
+        single = (self.nodes, self.slices, self.classes)
+        several = (*self.pods, *self.allocations)
+        return all(each.synced for each in (*single, *several) if each is not None)
 
     @property
     def holds(self) -> tuple[tuple[int, int], ...]:
@@ -77,10 +87,11 @@ class Beside:
                 found[name] = found[name].plus(use) if name in found else use
         return found
 
-    def nodes(self, nodes: Iterable[NodeView]) -> tuple[NodeView, ...]:
-        """The nodes with what their ResourceSlices add."""
+    def views(self) -> tuple[NodeView, ...]:
+        """The nodes by name, with what their ResourceSlices add."""
+        nodes = self.nodes.store.views if self.nodes is not None else ()
         if self.slices is None:
-            return tuple(nodes)
+            return nodes
         mapped = self.classes is not None and self.classes.store.mapped
         return with_devices(nodes, self.slices.store.devices, mapped=mapped)
 
@@ -95,13 +106,13 @@ def beside(
     kube: Kube,
     *,
     namespaces: Iterable[str] = (),
+    nodes_changed: Callable[[], None],
     pods_changed: Callable[[], None],
-    devices_changed: Callable[[], None],
     beat: Callable[[str], Callable[[], None]],
 ) -> Beside:
     """The sources as reflectors; `runs` are to be run. `namespaces`: those watched, none is all.
 
-    `beat` makes the heart-beat of a source by its name.
+    `nodes_changed` is called for devices too. `beat` makes the heart-beat of a source by its name.
     """
     places = tuple(namespaces) or ("",)
 
@@ -111,18 +122,20 @@ def beside(
             kube,
             kind,
             make,
-            changed=pods_changed if foreign else devices_changed,
+            changed=pods_changed if foreign else nodes_changed,
             beat=beat("-".join(part for part in ("watch", kind.plural, place) if part)),
             namespace=place,
             selector=FOREIGN if foreign else "",
-            optional=not foreign,
+            optional=kind in DEVICE_KINDS,
         )
 
+    nodes = one(NODE, Nodes)
     pods = [one(POD, ForeignPods, place) for place in places]
     allocations = [one(RESOURCE_CLAIM, Allocations, place) for place in places]
     slices, classes = one(RESOURCE_SLICE, Slices), one(DEVICE_CLASS, Classes)
-    every: tuple[Reflector[Any], ...] = (*pods, *allocations, slices, classes)
+    every: tuple[Reflector[Any], ...] = (nodes, *pods, *allocations, slices, classes)
     return Beside(
+        nodes=nodes,
         pods=pods,
         slices=slices,
         allocations=allocations,

@@ -26,7 +26,6 @@ from kindling_operator.observe.watched import (
     CLAIMS,
     ENDPOINTS,
     MODELS,
-    NODES,
     PODS,
     PRIORITIES,
     WATCHED,
@@ -34,6 +33,7 @@ from kindling_operator.observe.watched import (
     Watched,
 )
 
+_NODES: Final = "nodes"
 USED_SECONDS: Final = 10.0
 """How old the sums of other pods may be."""
 
@@ -92,7 +92,7 @@ class Cache:
     def follow(self, beside: Beside) -> None:
         """Take these sources for what kopf does not watch."""
         self._beside = beside
-        self._stale.update((PODS.id, NODES.id))
+        self._stale.update((PODS.id, _NODES))
 
     @property
     def synced(self) -> bool:
@@ -104,9 +104,9 @@ class Cache:
         self._indexed = True
         self._stale.add(watched.id)
 
-    def touch_devices(self) -> None:
-        """Something of dynamic resource allocation has changed."""
-        self._stale.add(NODES.id)
+    def touch_nodes(self) -> None:
+        """A node has changed, or something of dynamic resource allocation."""
+        self._stale.add(_NODES)
 
     def forget(self, uids: Iterable[str]) -> None:
         """These objects are known to be gone although no event said so. A uid never comes back."""
@@ -175,10 +175,8 @@ class Cache:
         stale, self._stale = self._stale, set()
         if MODELS.id in stale:
             self._models = {entry.view.key: entry.view for entry in self._sorted(MODELS)}
-        if NODES.id in stale:
-            nodes = self._beside.nodes(entry.view for entry in self._sorted(NODES))
-            # A node's heartbeat changes nothing that is read: the same tuple tells so at once.
-            self._nodes = self._nodes if nodes == self._nodes else nodes
+        if _NODES in stale:
+            self._nodes = self._beside.views()
             self._device_holds = self._beside.device_holds()
         if PODS.id in stale or self._holds != self._beside.holds:
             self._holds = self._beside.holds

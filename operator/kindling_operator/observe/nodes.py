@@ -6,8 +6,12 @@ where the discovery is not installed.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
+import msgspec
+
+from kindling_operator.kube.reflector import Raw
 from kindling_operator.model import names
 from kindling_operator.model.objects import NodeView, Taint
 from kindling_operator.observe.fields import (
@@ -50,6 +54,46 @@ _CLOUDS: Final = (
     "k8s.amazonaws.com/accelerator",
     "kubernetes.azure.com/accelerator",
 )
+
+
+class Nodes:
+    """Every node's view. Bodies are JSON as the API sends them: kopf would keep each one whole, and
+    a kubelet's list of images alone makes it large."""
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, NodeView] = {}
+        self._words: dict[str, str] = {}
+
+    @property
+    def views(self) -> tuple[NodeView, ...]:
+        """The nodes by name."""
+        return tuple(sorted(self._by_uid.values(), key=lambda view: view.name))
+
+    def put(self, body: Raw) -> bool:
+        """A node as it is now; most heartbeats change nothing that is read."""
+        try:
+            found = msgspec.json.decode(body, type=dict)
+        except msgspec.MsgspecError:
+            return False
+        uid, view = text(found, "metadata", "uid"), self._shared(node(found))
+        if self._by_uid.get(uid) == view:
+            return False
+        self._by_uid[uid] = view
+        return True
+
+    def drop(self, body: Raw) -> bool:
+        """A node that is gone."""
+        try:
+            found = msgspec.json.decode(body, type=dict)
+        except msgspec.MsgspecError:
+            return False
+        return self._by_uid.pop(text(found, "metadata", "uid"), None) is not None
+
+    def _shared(self, view: NodeView) -> NodeView:
+        """With labels that nodes have in common kept once."""
+        word = self._words.setdefault
+        labels = {word(key, key): word(value, value) for key, value in view.labels.items()}
+        return replace(view, labels=labels)
 
 
 def node(body: Body) -> NodeView:

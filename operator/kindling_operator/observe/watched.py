@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from kindling_operator.kube.kinds import CLAIM, ENDPOINT_SLICE, MODEL, NODE, POD, PRIORITY_CLASS
+from kindling_operator.kube.kinds import CLAIM, ENDPOINT_SLICE, MODEL, POD, PRIORITY_CLASS
 from kindling_operator.model import names
 from kindling_operator.model.names import CHILD_KINDS, OPTIONAL_KINDS, Key, Kind
 from kindling_operator.observe.fields import Body, text
-from kindling_operator.observe.nodes import node
 from kindling_operator.observe.parse import (
     child,
     claim,
@@ -95,7 +94,6 @@ def no_key(_body: Body) -> None:
 
 
 MODELS: Final = Watched(MODEL, model, own_key)
-NODES: Final = Watched(NODE, node, no_key)
 PODS: Final = Watched(POD, pod, model_key, selector=names.LABEL_MODEL, complete=False)
 CLAIMS: Final = Watched(CLAIM, claim, no_key)
 ENDPOINTS: Final = Watched(ENDPOINT_SLICE, endpoints, model_key, selector=OURS, complete=False)
@@ -105,4 +103,4 @@ CHILDREN: Final = tuple(
 
 PRIORITIES: Final = Watched(PRIORITY_CLASS, priority, no_key)
 
-WATCHED: Final = (MODELS, NODES, PODS, CLAIMS, ENDPOINTS, PRIORITIES, *CHILDREN)
+WATCHED: Final = (MODELS, PODS, CLAIMS, ENDPOINTS, PRIORITIES, *CHILDREN)

@@ -15,7 +15,7 @@ from kindling_operator.observe.audit import Auditor
 from kindling_operator.observe.beside import beside
 from kindling_operator.observe.cache import Cache, Index
 from kindling_operator.observe.fields import Body, text
-from kindling_operator.observe.watched import CLAIMS, MODELS, NODES, PODS, PRIORITIES, Watched
+from kindling_operator.observe.watched import CLAIMS, MODELS, PODS, PRIORITIES, Watched
 from kindling_operator.reconcile.health import Health
 from kindling_operator.reconcile.lease import Elector, LeaseTiming
 from kindling_operator.reconcile.loop import Reconciler, Render
@@ -36,7 +36,7 @@ CANCEL_SECONDS = 5.0
 KINDS_TASK = "kinds"
 """Name of the task that ends when the cluster has other kinds than at the start."""
 
-_CONCERN_ALL = frozenset(watched.id for watched in (MODELS, NODES, PODS, CLAIMS, PRIORITIES))
+_CONCERN_ALL = frozenset(watched.id for watched in (MODELS, PODS, CLAIMS, PRIORITIES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,8 @@ class Process:
         self._beside = beside(
             kube,
             namespaces=tuning.namespaces,
+            nodes_changed=self._nodes_changed,
             pods_changed=self._pods_changed,
-            devices_changed=self._devices_changed,
             beat=self.health.beater,
         )
         self.cache.follow(self._beside)
@@ -189,9 +189,10 @@ class Process:
         self._heard()
         self._world.touch()
 
-    def _devices_changed(self) -> None:
-        """Something of dynamic resource allocation has changed."""
-        self.cache.touch_devices()
+    def _nodes_changed(self) -> None:
+        """A node or one of its devices has changed."""
+        self._metrics.last_event.labels("nodes").set(time.time())
+        self.cache.touch_nodes()
         self._heard()
         self._world.touch()
 

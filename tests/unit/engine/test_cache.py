@@ -2,18 +2,19 @@
 
 from typing import Any
 
+from tests.support.beside import Sources
 from tests.support.observed import ENVIRONMENT, KEY, NOW
 
 from kindling_operator.kube.kinds import MODEL
 from kindling_operator.model import names
 from kindling_operator.model.names import SERVICE, Key
-from kindling_operator.observe.cache import Cache
+from kindling_operator.model.objects import NodeUse
+from kindling_operator.observe.cache import USED_SECONDS, Cache
 from kindling_operator.observe.watched import (
     CHILDREN,
     CLAIMS,
     ENDPOINTS,
     MODELS,
-    NODES,
     PODS,
     PRIORITIES,
     WATCHED,
@@ -48,6 +49,15 @@ def attached() -> tuple[Cache, Indices]:
     return cache, indices
 
 
+def followed() -> tuple[Cache, Sources]:
+    """With nodes and pods of others."""
+    cache, sources = Cache(ENVIRONMENT, clock=lambda: sources.seconds), Sources()
+    cache.attach(Indices().by_id)
+    cache.follow(sources.beside)
+    cache.touch(MODELS)
+    return cache, sources
+
+
 def labelled(model: str = "flint") -> dict[str, Any]:
     return {"labels": {names.LABEL_MANAGED_BY: names.MANAGED_BY, names.LABEL_MODEL: model}}
 
@@ -62,7 +72,17 @@ def test_nothing_is_synced_before_the_first_event() -> None:
     cache, _ = attached()
     assert not cache.snapshot(now=NOW).synced
 
-    cache.touch(NODES)
+    cache.touch(MODELS)
+
+    assert cache.snapshot(now=NOW).synced
+
+
+def test_nothing_is_synced_before_nodes_and_pods_of_others_are_listed() -> None:
+    cache, sources = followed()
+    sources.pods.lists = 0
+    assert not cache.snapshot(now=NOW).synced
+
+    sources.pods.lists = 1
 
     assert cache.snapshot(now=NOW).synced
 
@@ -72,7 +92,9 @@ def test_objects_appear_where_decisions_look_for_them() -> None:
     indices.put(MODELS, "1", "flint", spec={"model": {"name": "flint"}})
     indices.put(SERVICES, "2", "flint", metadata=labelled())
     indices.put(PODS, "3", "flint-x", metadata=labelled())
-    indices.put(NODES, "4", "one", namespace="")
+    sources = Sources()
+    sources.nodes.put("4", "one")
+    cache.follow(sources.beside)
     indices.put(CLAIMS, "5", "weights")
     indices.put(PRIORITIES, "6", "high", namespace="", value=1000)
     indices.put(
@@ -94,14 +116,14 @@ def test_objects_appear_where_decisions_look_for_them() -> None:
     assert found.now == NOW
 
 
-def test_a_snapshot_stays_as_it_was_when_the_indexes_move_on() -> None:
-    cache, indices = attached()
-    indices.put(NODES, "1", "one")
+def test_a_snapshot_stays_as_it_was_when_the_world_moves_on() -> None:
+    cache, sources = followed()
+    sources.nodes.put("1", "one")
     before = cache.snapshot(now=NOW)
-    indices.put(NODES, "2", "two")
+    sources.nodes.put("2", "two")
     assert cache.snapshot(now=NOW).nodes is before.nodes, "nothing was touched"
 
-    cache.touch(NODES)
+    cache.touch_nodes()
     after = cache.snapshot(now=NOW)
 
     assert [node.name for node in before.nodes] == ["one"]
@@ -131,30 +153,51 @@ def test_an_object_that_is_known_to_be_gone_is_not_seen_any_more() -> None:
 
 def test_the_world_changes_with_what_concerns_all_models_and_with_nothing_else() -> None:
     cache, indices = attached()
+    sources = Sources()
+    cache.follow(sources.beside)
     indices.put(MODELS, "1", "flint", spec={"model": {"name": "flint"}})
-    indices.put(NODES, "2", "one", status={"allocatable": {"cpu": "1"}})
+    assert sources.nodes.put("2", "one", status={"allocatable": {"cpu": "1"}})
     before = cache.world()
 
-    indices.put(NODES, "2", "one", status={"allocatable": {"cpu": "1"}, "images": ["new"]})
+    heartbeat = {"allocatable": {"cpu": "1"}, "images": [{"names": ["new"]}]}
+    assert not sources.nodes.put("2", "one", status=heartbeat)
     indices.put(MODELS, "1", "flint", spec={"model": {"name": "flint"}}, status={"replicas": 1})
     indices.put(CLAIMS, "3", "weights")
-    for watched in (NODES, MODELS, CLAIMS):
+    for watched in (MODELS, CLAIMS):
         cache.touch(watched)
+    cache.touch_nodes()
     assert cache.world() == before
 
-    indices.put(NODES, "2", "one", status={"allocatable": {"cpu": "2"}})
-    cache.touch(NODES)
+    assert sources.nodes.put("2", "one", status={"allocatable": {"cpu": "2"}})
+    cache.touch_nodes()
     assert cache.world() != before
 
 
-def test_a_pod_that_takes_gpus_changes_the_world() -> None:
-    cache, indices = attached()
+def container(**limits: str) -> dict[str, Any]:
+    return {"containers": [{"resources": {"limits": limits, "requests": limits}}]}
+
+
+def test_a_pod_that_takes_gpus_changes_the_world_at_once() -> None:
+    cache, sources = followed()
     before = cache.world()
-    container = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
-    indices.put(PODS, "1", "foreign", "other", spec={"containers": [container]})
-    cache.touch(PODS)
+    sources.pods.put("1", "job", "other", spec=container(**{"nvidia.com/gpu": "1"}))
 
-    assert cache.world() != before
+    after = cache.world()
+
+    assert after != before
+    assert [pod.name for pod in cache.snapshot(now=NOW).pods] == ["job"]
+
+
+def test_what_other_pods_take_is_seen_within_seconds() -> None:
+    cache, sources = followed()
+    sources.pods.put("1", "web", "other", spec={"nodeName": "one", **container(cpu="1")})
+    assert cache.snapshot(now=NOW).used == {"one": NodeUse(cpu_millis=1000, pods=1)}
+
+    sources.pods.put("2", "db", "other", spec={"nodeName": "one", **container(cpu="2")})
+    assert cache.snapshot(now=NOW).used["one"].pods == 1
+
+    sources.seconds += USED_SECONDS
+    assert cache.snapshot(now=NOW).used == {"one": NodeUse(cpu_millis=3000, pods=2)}
 
 
 def test_models_are_found_by_namespace() -> None:

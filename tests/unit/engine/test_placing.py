@@ -77,7 +77,9 @@ def test_a_new_sweep_tells_whose_place_has_changed() -> None:
 
 def test_what_time_alone_changes_is_decided_again() -> None:
     found, counted = cluster(2), Counted()
-    found.step(A)
+    made = found.step(A).current
+    assert made is not None
+    found.start(made.hash, key=A, node="gpu-0", gpus=1)
     first = counted.placing.decide(found.snapshot(), A)
     assert first.look_again is not None
 

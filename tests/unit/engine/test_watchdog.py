@@ -11,7 +11,7 @@ from kindling_operator.kube.client import Kube
 from kindling_operator.model.names import Key
 from kindling_operator.observe.audit import Auditor
 from kindling_operator.observe.cache import Cache
-from kindling_operator.observe.watched import MODELS, NODES
+from kindling_operator.observe.watched import MODELS
 from kindling_operator.reconcile.health import Health
 from kindling_operator.reconcile.queue import Queue
 from kindling_operator.reconcile.watchdog import FULL_AUDIT_ROUNDS, audit
@@ -60,7 +60,7 @@ async def test_a_round_ends_with_the_first_request_that_gets_no_answer(
     client: Kube, asked: list[str]
 ) -> None:
     cache = Cache(ENVIRONMENT)
-    cache.touch(NODES)
+    cache.touch(MODELS)
     await audited(client, cache, seconds=3)
 
     assert len(asked) >= FULL_AUDIT_ROUNDS
