@@ -190,5 +190,4 @@ def _rejected(rejected: Sequence[RejectedOption], total: int, terminal: Terminal
         last = why
     yield from terminal.table(rows, indent="    ", tone=Tone.FAINT)
     if total > OPTIONS:
-        more = f", {len(rejected) - OPTIONS} of them with -o json" * (len(rejected) > OPTIONS)
-        yield f"    and {total - OPTIONS} more{more}"
+        yield f"    and {total - OPTIONS} more; -o json has the nearest {len(rejected)}"

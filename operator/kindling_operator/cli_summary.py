@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kindling_operator.cli_decision import headline, obstacle
 from kindling_operator.cli_terminal import Terminal, Tone
-from kindling_operator.cli_what_if import awaited, fits_without
+from kindling_operator.cli_what_if import ONE_BY_ONE, awaited, fits_without
 from kindling_operator.model.names import Key
 from kindling_operator.model.plan import Decision
 from kindling_operator.model.snapshot import Snapshot
@@ -37,6 +37,8 @@ def _awaited(snapshot: Snapshot, decision: Decision, order: Sequence[Key]) -> st
     found = awaited(snapshot, decision.key, earlier)
     if not found:
         return ": waits for the cluster" if earlier else ""
+    if len(found) > ONE_BY_ONE:
+        return f": waits for the {len(found)} models before it"
     word = "or" if fits_without(snapshot, decision.key, {found[0]}) else "and"
     return f": waits for {f' {word} '.join(map(str, found))}"
 

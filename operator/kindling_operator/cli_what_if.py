@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Final
 
 from kindling_operator.cli_decision import obstacle
 from kindling_operator.model.names import Key
@@ -15,6 +16,9 @@ from kindling_operator.plan.checks import judge
 from kindling_operator.plan.fleet import fleet_of
 from kindling_operator.plan.search import search
 from kindling_operator.plan.subject import subject_of
+
+ONE_BY_ONE: Final = 20
+"""Earlier models that are each left out in turn; every one costs a sweep over all models."""
 
 
 def considered(snapshot: Snapshot, key: Key) -> tuple[RejectedOption, ...]:
@@ -36,9 +40,12 @@ def considered(snapshot: Snapshot, key: Key) -> tuple[RejectedOption, ...]:
 def awaited(snapshot: Snapshot, key: Key, earlier: Sequence[Key]) -> tuple[Key, ...]:
     """The models without which this one would have its place; none if that would not help.
 
-    Each alone if one of them is enough, else all of them together.
+    Each alone if one of them is enough, else all of them together. A cluster may have thousands:
+    then only all together are asked for.
     """
-    alone = tuple(other for other in earlier if fits_without(snapshot, key, {other}))
+    alone: tuple[Key, ...] = ()
+    if len(earlier) <= ONE_BY_ONE:
+        alone = tuple(other for other in earlier if fits_without(snapshot, key, {other}))
     if alone or len(earlier) < 2:
         return alone
     return tuple(earlier) if fits_without(snapshot, key, set(earlier)) else ()

@@ -146,7 +146,7 @@ def test_only_the_nearest_options_are_told_and_equal_reasons_once() -> None:
         ["TP1", "as", "above"],
     ]
     assert len(lines) == start + 3 + OPTIONS
-    assert lines[-1] == "    and 22 more, 4 of them with -o json"
+    assert lines[-1] == "    and 22 more; -o json has the nearest 12"
 
 
 def test_what_is_stored_in_the_cluster_is_told_with_the_better_plan() -> None:
