@@ -3,13 +3,14 @@
 import argparse
 import importlib.metadata
 import logging
+import os
 import signal
 import sys
 import time
 from pathlib import Path
 from typing import NoReturn
 
-from kindling_runtime import clock, contract, termination
+from kindling_runtime import clock, contract, membership, termination
 from kindling_runtime.contract import ExitCode, Reason
 
 _log = logging.getLogger("kindling_runtime")
@@ -30,6 +31,7 @@ def main() -> int:
 def _serve(arguments: argparse.Namespace) -> ExitCode:
     try:
         plan = contract.decode(arguments.plan.read_bytes())
+        member = membership.member_of(plan, os.environ)
     except OSError as error:
         problem = f"the launch plan {arguments.plan} cannot be read: {error.strerror}"
         return _refuse(arguments.termination_log, problem)
@@ -44,6 +46,7 @@ def _serve(arguments: argparse.Namespace) -> ExitCode:
         started=clock.process_started(),
         shared_memory=arguments.shared_memory,
         termination_log=arguments.termination_log,
+        member=member,
     )
 
 

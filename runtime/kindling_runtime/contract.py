@@ -18,7 +18,7 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 from msgspec import Meta
 
-CONTRACT_VERSION: Final = 1
+CONTRACT_VERSION: Final = 2
 
 BIND_HOST: Final = "0.0.0.0"
 """Where engine and runtime listen: the kubelet and Services reach a pod by its address."""
@@ -26,6 +26,9 @@ ENGINE_PORT: Final = 8000
 """Where vLLM serves the OpenAI API in the pod (container port name `http`)."""
 RUNTIME_PORT: Final = 9400
 """Where the runtime serves its own endpoints (container port name `runtime`)."""
+
+GROUP_PORT: Final = 9401
+"""Where a leader's runtime hears the others of its group; nobody else may reach it."""
 
 STATUS_PATH: Final = "/status"
 READY_PATH: Final = "/readyz"
@@ -35,6 +38,12 @@ METRICS_PATH: Final = "/metrics"
 MODELS_PATH: Final = "/v1/models"
 """Where the engine lists its models, on its own port: what the operator asks through the Service
 to learn which pod answers. The runtime asks for tokens instead."""
+
+LEADER_VARIABLE: Final = "LWS_LEADER_ADDRESS"
+RANK_VARIABLE: Final = "LWS_WORKER_INDEX"
+"""What LeaderWorkerSet v0.8 tells each container (api/leaderworkerset/v1)."""
+LEADER_PLACEHOLDER: Final = "{leader}"
+"""Stands for the leader's address in the arguments of a rank."""
 
 PLAN_PATH: Final = "/etc/kindling/plan.json"
 SHARED_MEMORY_PATH: Final = "/dev/shm"
@@ -61,7 +70,7 @@ class Phase(enum.StrEnum):
     """Where the pod is in its life. Never an input to the operator's decisions: read `ready`."""
 
     STARTING = "Starting"
-    """Preflight checks run; there is no engine yet."""
+    """Preflight checks run, or the group gathers; there is no engine yet."""
     LOADING = "Loading"
     """The engine runs and has not generated a token."""
     READY = "Ready"
@@ -78,8 +87,10 @@ class Reason(enum.StrEnum):
     """Why the pod is in its phase."""
 
     PREFLIGHT = "Preflight"
+    GATHERING = "Gathering"
     ENGINE_STARTED = "EngineStarted"
     TOKEN_GENERATED = "TokenGenerated"
+    LEADER_ANSWERS = "LeaderAnswers"
     NO_TOKEN = "NoToken"
     TERMINATION_REQUESTED = "TerminationRequested"
     DRAINED = "Drained"
@@ -89,6 +100,7 @@ class Reason(enum.StrEnum):
     WEIGHTS_INCOMPLETE = "WeightsIncomplete"
     ENGINE_EXITED = "EngineExited"
     START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
+    GROUP_BROKEN = "GroupBroken"
     WEDGED = "Wedged"
     DRAIN_DEADLINE_EXCEEDED = "DrainDeadlineExceeded"
     RUNTIME_FAILED = "RuntimeFailed"
@@ -99,6 +111,8 @@ class DrainStep(enum.StrEnum):
 
     ENDPOINTS = "Endpoints"
     """Endpoints that still name the pod; the engine takes requests as before."""
+    LEADER = "Leader"
+    """The leader, whose streams need this engine too."""
     STREAMS = "Streams"
     """The engine was told to stop and finishes what it has."""
     KILL = "Kill"
@@ -112,6 +126,8 @@ class EvidenceSource(enum.StrEnum):
     """The runtime asked for one."""
     COUNTERS = "Counters"
     """The engine's own counters moved: clients are being served."""
+    LEADER = "Leader"
+    """The leader of the group answers, and has not lost this engine."""
 
 
 class ContractError(ValueError):
@@ -206,8 +222,30 @@ class Requires(_Part, frozen=True, kw_only=True):
     files: tuple[RelativePath, ...] = ("config.json",)
 
 
+class Rank(_Part, frozen=True, kw_only=True):
+    """One pod of a group: `argv` follows the engine's own, with the leader's address in the place
+    of LEADER_PLACEHOLDER; `serves` tells whether its engine answers HTTP."""
+
+    argv: tuple[Text, ...] = ()
+    serves: bool
+
+
+class Group(_Part, frozen=True, kw_only=True):
+    """A replica of several pods, each with the same plan; which of `ranks` a pod is, and who leads
+    (rank 0), LeaderWorkerSet tells it.
+
+    No engine starts before all pods are there and wait, at most `gather_seconds`; the time of
+    `Probe.startup_seconds` begins then. An engine that lost another of its group is given up, and
+    the group gathers anew.
+    """
+
+    ranks: Annotated[tuple[Rank, ...], Meta(min_length=2)]
+    port: Port = GROUP_PORT
+    gather_seconds: Seconds = 3600
+
+
 class LaunchPlan(_Part, frozen=True, kw_only=True):
-    """One pod's orders."""
+    """One pod's orders; `group` is None where the pod is a replica of its own."""
 
     version: int = CONTRACT_VERSION
     model: Model
@@ -218,6 +256,7 @@ class LaunchPlan(_Part, frozen=True, kw_only=True):
     runtime_port: Port = RUNTIME_PORT
     expected: Expected = Expected()
     requires: Requires = Requires()
+    group: Group | None = None
 
 
 class _Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -248,6 +287,14 @@ class Evidence(_Report, frozen=True, kw_only=True):
     last_miss: str | None
 
 
+class GroupStatus(_Report, frozen=True, kw_only=True):
+    """The pod's place in its group; `met` once all were there together."""
+
+    rank: int
+    size: int
+    met: bool
+
+
 class Status(_Report, frozen=True, kw_only=True):
     """The answer of `GET /status`.
 
@@ -271,6 +318,7 @@ class Status(_Report, frozen=True, kw_only=True):
     drain: DrainStep | None
     expected: Expected
     models_answers: int | None = None
+    group: GroupStatus | None = None
 
 
 def termination_grace_seconds(drain: Drain) -> int:

@@ -8,9 +8,10 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from typing import IO, Self
 
-from kindling_runtime import contract, lastwords
+from kindling_runtime import lastwords
 from kindling_runtime.state import EngineExited
 
 _TAIL_LINES = 400
@@ -36,16 +37,16 @@ class Engine:
         ]
 
     @classmethod
-    def launch(cls, plan: contract.Engine) -> Self:
-        """Start the planned command; raises OSError when the kernel cannot.
+    def launch(cls, argv: Sequence[str], env: Mapping[str, str]) -> Self:
+        """Start a command with `env` over the container's; raises OSError when the kernel cannot.
 
         Secrets reach it through the container's environment, which it inherits. Its output is
         unbuffered unless planned otherwise: the last lines before a crash are the useful ones.
         """
         return cls(
             subprocess.Popen(
-                plan.argv,
-                env=os.environ | {"PYTHONUNBUFFERED": "1"} | plan.env,
+                argv,
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **env},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

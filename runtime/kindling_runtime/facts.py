@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from kindling_runtime.contract import GroupStatus
 from kindling_runtime.state import State
 
 
@@ -19,3 +20,4 @@ class Facts:
     canaries: int
     orphans: int
     leftover_bytes: int
+    group: GroupStatus | None = None

@@ -20,6 +20,7 @@ from kindling_runtime.state import (
     EngineStarted,
     EngineState,
     Event,
+    GroupBroken,
     Miss,
     Order,
     PreflightFailed,
@@ -31,11 +32,17 @@ from kindling_runtime.state import (
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Lifecycle:
-    """The rules. `started` is when the process began, on the clock that `now` is read from."""
+    """The rules. `started` is when the process began, on the clock that `now` is read from.
+
+    `gather_seconds` is how long the pod may wait for the others of its group, 0 without one.
+    `follows` tells that its engine answers no requests: what it does, its leader shows.
+    """
 
     probe: Probe
     drain: Drain
     started: float
+    gather_seconds: int = 0
+    follows: bool = False
 
     def begin(self) -> State:
         """The state of a process that has done nothing yet."""
@@ -65,13 +72,18 @@ class Lifecycle:
                 after = self._terminate(state, now=now)
             case Signal.TICK:
                 after = self._tick(state, now=now)
+            case _:
+                after = self._of_the_group(state, event, now=now)
         return after
 
     def deadline(self, state: State) -> float | None:
         """When a tick moves `state` on if nothing else happens."""
         match state.phase:
+            case Phase.STARTING | Phase.LOADING if self.gather_seconds and state.gathered is None:
+                return self.started + self.gather_seconds
             case Phase.STARTING | Phase.LOADING:
-                return self.started + self.probe.startup_seconds
+                begun = self.started if state.gathered is None else state.gathered
+                return begun + self.probe.startup_seconds
             case Phase.READY | Phase.STALLED if state.missing_since is not None:
                 return state.missing_since + self.probe.wedged_seconds
             case Phase.DRAINING | Phase.FAILED if not state.finished:
@@ -93,11 +105,14 @@ class Lifecycle:
         )
         if state.phase is Phase.READY:
             return seen
+        if self.follows:
+            message = "the engine runs and the leader of its group answers"
+            return _enter(seen, Phase.READY, Reason.LEADER_ANSWERS, message=message, now=now)
         message = f"the engine generates tokens; the first came after {first - self.started:.1f} s"
         return _enter(seen, Phase.READY, Reason.TOKEN_GENERATED, message=message, now=now)
 
     def _miss(self, state: State, event: Miss, *, now: float) -> State:
-        if state.phase is Phase.LOADING:
+        if state.phase in {Phase.STARTING, Phase.LOADING}:
             return dataclasses.replace(state, last_miss=event.why)
         if state.phase not in {Phase.READY, Phase.STALLED}:
             return state
@@ -108,7 +123,8 @@ class Lifecycle:
             last_miss=event.why,
         )
         if missed.phase is Phase.READY and missed.misses >= self.probe.unready_failures:
-            message = f"the engine showed no token in {missed.misses} looks in a row: {event.why}"
+            what = "the leader was not heard" if self.follows else "the engine showed no token"
+            message = f"{what} in {missed.misses} looks in a row: {event.why}"
             missed = _enter(missed, Phase.STALLED, Reason.NO_TOKEN, message=message, now=now)
         return self._tick(missed, now=now)
 
@@ -128,6 +144,9 @@ class Lifecycle:
             return _stopped_while_loading(gone, now=now)
         if gone.step is DrainStep.KILL:
             return self._overran(gone, now=now)
+        if self.follows:
+            message = "the engine ended after its leader's, or with it"
+            return _enter(gone, Phase.STOPPED, Reason.DRAINED, message=message, now=now)
         if gone.step is DrainStep.STREAMS and event.clean:
             message = self._drained(now - gone.step_since)
             return _enter(gone, Phase.STOPPED, Reason.DRAINED, message=message, now=now)
@@ -140,15 +159,31 @@ class Lifecycle:
                 return _stopped_while_loading(state, now=now)
             case Phase.FAILED:
                 return _ordered(state, Order.KILL, now=now)
+            case Phase.READY | Phase.STALLED if self.follows:
+                step = DrainStep.LEADER
             case Phase.READY | Phase.STALLED if self.drain.endpoint_seconds:
                 step = DrainStep.ENDPOINTS
             case Phase.LOADING | Phase.READY | Phase.STALLED:
                 step = DrainStep.STREAMS
-            case Phase.DRAINING if state.step is DrainStep.ENDPOINTS:
+            case Phase.DRAINING if state.step in _BEFORE_STREAMS:
                 step = DrainStep.STREAMS
             case _:
                 return state
         return self._drain(state, step, now=now)
+
+    def _of_the_group(self, state: State, event: GroupBroken | Signal, *, now: float) -> State:
+        """The state after something that only happens to a pod of a group."""
+        match event:
+            case GroupBroken():
+                return _group_broken(state, event.why, now=now)
+            case Signal.GATHERING:
+                return _gathering(state, now=now)
+            case Signal.GATHERED:
+                return dataclasses.replace(state, gathered=now)
+            case Signal.LEADER_GONE if state.step is DrainStep.LEADER:
+                return self._drain(state, DrainStep.STREAMS, now=now)
+            case _:
+                return state
 
     def _tick(self, state: State, *, now: float) -> State:
         deadline = self.deadline(state)
@@ -156,7 +191,7 @@ class Lifecycle:
             return state
         match state.phase:
             case Phase.STARTING:
-                problem = self._still_starting()
+                problem = self._still_starting(state)
                 return _enter(
                     state, Phase.FAILED, Reason.START_DEADLINE_EXCEEDED, message=problem, now=now
                 )
@@ -165,13 +200,24 @@ class Lifecycle:
                     state, Reason.START_DEADLINE_EXCEEDED, message=self._no_token(state), now=now
                 )
             case Phase.READY | Phase.STALLED:
-                return _give_up(state, Reason.WEDGED, message=_wedged(state, now=now), now=now)
+                return self._silent(state, now=now)
             case Phase.DRAINING:
                 return self._drain_overdue(state, now=now)
             case _:
                 return _ordered(state, Order(state.order + 1), now=now)
 
-    def _still_starting(self) -> str:
+    def _silent(self, state: State, *, now: float) -> State:
+        """No sign of life for too long, of the engine or of the leader that it follows."""
+        if self.follows:
+            return _group_broken(state, _leader_lost(state, now=now), now=now)
+        return _give_up(state, Reason.WEDGED, message=_wedged(state, now=now), now=now)
+
+    def _still_starting(self, state: State) -> str:
+        if state.reason is Reason.GATHERING:
+            return (
+                f"the group was not complete within {self.gather_seconds} s "
+                f"({state.last_miss or 'nobody was heard'}); see why its other pods do not run"
+            )
         return (
             f"the checks before the engine's start took over {self.probe.startup_seconds} s; "
             "see whether the volume of the weights answers"
@@ -194,13 +240,15 @@ class Lifecycle:
         )
 
     def _drain(self, state: State, step: DrainStep, *, now: float) -> State:
-        if step is DrainStep.ENDPOINTS:
+        if step is DrainStep.LEADER:
+            message = "the leader finishes its streams first"
+        elif step is DrainStep.ENDPOINTS:
             message = f"endpoints have {self.drain.endpoint_seconds} s to let go of the pod"
         elif state.first_token is None:
             message = "the engine is stopped before it served anything"
         else:
             message = f"running streams have {self.drain.stream_seconds} s to finish"
-        order = Order.RUN if step is DrainStep.ENDPOINTS else Order.TERMINATE
+        order = Order.RUN if step in _BEFORE_STREAMS else Order.TERMINATE
         since = state.since if state.phase is Phase.DRAINING else now
         return dataclasses.replace(
             state,
@@ -214,7 +262,7 @@ class Lifecycle:
         )
 
     def _drain_overdue(self, state: State, *, now: float) -> State:
-        if state.step is DrainStep.ENDPOINTS:
+        if state.step in _BEFORE_STREAMS:
             return self._drain(state, DrainStep.STREAMS, now=now)
         if state.step is DrainStep.STREAMS:
             killed = dataclasses.replace(
@@ -244,7 +292,13 @@ class Lifecycle:
             return self.drain.grace_seconds
         if state.step is DrainStep.ENDPOINTS:
             return self.drain.endpoint_seconds
-        return self.drain.stream_seconds + self.drain.grace_seconds
+        whole = self.drain.stream_seconds + self.drain.grace_seconds
+        if state.step is DrainStep.LEADER:
+            return self.drain.endpoint_seconds + whole
+        return self.drain.grace_seconds if self.follows else whole
+
+
+_BEFORE_STREAMS = frozenset({DrainStep.ENDPOINTS, DrainStep.LEADER})
 
 
 def _enter(state: State, phase: Phase, reason: Reason, *, message: str, now: float) -> State:
@@ -257,12 +311,31 @@ def _preflight_failed(state: State, event: PreflightFailed, *, now: float) -> St
     return _enter(state, Phase.FAILED, event.reason, message=event.problem, now=now)
 
 
+def _gathering(state: State, *, now: float) -> State:
+    if state.phase is not Phase.STARTING:
+        return state
+    message = "the pod waits for the others of its group"
+    return _enter(state, Phase.STARTING, Reason.GATHERING, message=message, now=now)
+
+
 def _engine_started(state: State, event: EngineStarted, *, now: float) -> State:
     if state.phase is not Phase.STARTING:
         return state
     running = dataclasses.replace(state, engine=EngineState.RUNNING)
     message = f"the engine runs as process {event.pid} and has not generated a token yet"
     return _enter(running, Phase.LOADING, Reason.ENGINE_STARTED, message=message, now=now)
+
+
+def _group_broken(state: State, why: str, *, now: float) -> State:
+    """The engine is of no use without the others; while it drains, it may finish what it can."""
+    if state.phase not in {Phase.LOADING, Phase.READY, Phase.STALLED}:
+        return state
+    return _give_up(state, Reason.GROUP_BROKEN, message=why, now=now)
+
+
+def _leader_lost(state: State, *, now: float) -> str:
+    silence = now - (state.since if state.last_token is None else state.last_token)
+    return f"the leader of the group has not answered for {silence:.0f} s ({state.last_miss})"
 
 
 def _wedged(state: State, *, now: float) -> str:

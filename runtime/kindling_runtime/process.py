@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kindling_runtime import termination
 from kindling_runtime.contract import ExitCode, LaunchPlan, Phase, Reason
+from kindling_runtime.membership import Member
 from kindling_runtime.state import State
 from kindling_runtime.supervise import Supervisor
 
@@ -21,6 +22,7 @@ def supervise(
     started: float,
     shared_memory: Path,
     termination_log: Path,
+    member: Member | None = None,
 ) -> ExitCode:
     """Run `plan` to its end and return the exit status.
 
@@ -34,7 +36,12 @@ def supervise(
 
     async def run() -> State:
         return await Supervisor(
-            plan, version=version, started=started, shared_memory=shared_memory, changed=changed
+            plan,
+            version=version,
+            started=started,
+            shared_memory=shared_memory,
+            changed=changed,
+            member=member,
         ).run()
 
     try:

@@ -48,6 +48,7 @@ def status(plan: LaunchPlan, facts: Facts, *, models_answers: int | None = None)
         drain=state.step,
         expected=plan.expected,
         models_answers=models_answers,
+        group=facts.group,
     )
 
 

@@ -61,16 +61,29 @@ class EngineExited:
     clean: bool
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class GroupBroken:
+    """Another engine of the group is gone; `why` is one sentence without a full stop."""
+
+    why: str
+
+
 class Signal(enum.Enum):
     """Events that carry nothing."""
 
     TERMINATE = enum.auto()
     """SIGTERM came."""
+    GATHERING = enum.auto()
+    """The pod could serve, and waits for the others of its group."""
+    GATHERED = enum.auto()
+    """All pods of the group are there and wait."""
+    LEADER_GONE = enum.auto()
+    """Nobody needs this engine any more."""
     TICK = enum.auto()
     """Time passed."""
 
 
-Event = EngineStarted | PreflightFailed | Token | Miss | EngineExited | Signal
+Event = EngineStarted | PreflightFailed | Token | Miss | EngineExited | GroupBroken | Signal
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +96,7 @@ class State:
     since: float
     order: Order = Order.RUN
     engine: EngineState = EngineState.ABSENT
+    gathered: float | None = None
     first_token: float | None = None
     last_token: float | None = None
     source: EvidenceSource | None = None

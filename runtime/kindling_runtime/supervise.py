@@ -16,10 +16,18 @@ from pathlib import Path
 from typing import TypeVar
 
 from kindling_runtime import http, leftovers, preflight
-from kindling_runtime.contract import BIND_HOST, LaunchPlan, Phase
+from kindling_runtime.contract import (
+    BIND_HOST,
+    EvidenceSource,
+    GroupStatus,
+    LaunchPlan,
+    Phase,
+)
 from kindling_runtime.engine import Engine
 from kindling_runtime.facts import Facts
+from kindling_runtime.group import Seat, seat_of
 from kindling_runtime.lifecycle import Lifecycle
+from kindling_runtime.membership import Member
 from kindling_runtime.probe import Prober
 from kindling_runtime.reaper import Reaper
 from kindling_runtime.state import (
@@ -51,20 +59,33 @@ class Supervisor:
         started: float,
         shared_memory: Path,
         changed: Callable[[State], None],
+        member: Member | None = None,
     ) -> None:
-        """`started` is when the process began (monotonic); `changed` hears of each new state."""
+        """`started` is when the process began (monotonic); `changed` hears of each new state.
+
+        `member` is the pod's place in its group, None where it is a replica of its own.
+        """
         self._plan = plan
+        self._member = member
+        self._seat = None if member is None else _seat(member, plan)
         self._version = version
         self._started = started
         self._shared_memory = shared_memory
         self._tell = changed
-        self._lifecycle = Lifecycle(probe=plan.probe, drain=plan.drain, started=started)
+        self._lifecycle = Lifecycle(
+            probe=plan.probe,
+            drain=plan.drain,
+            started=started,
+            gather_seconds=0 if member is None else member.group.gather_seconds,
+            follows=member is not None and not member.serves,
+        )
         self._state = self._lifecycle.begin()
         self._moved = asyncio.Event()
         self._reaper = Reaper()
         self._engine: Engine | None = None
         self._watch: TokenWatch | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._guarding: list[asyncio.Task[None]] = []
         self._leftover_bytes = 0
 
     async def run(self) -> State:
@@ -77,6 +98,8 @@ class Supervisor:
                 await stack.enter_async_context(
                     http.serving(app, host=BIND_HOST, port=self._plan.runtime_port)
                 )
+                if self._seat is not None:
+                    await stack.enter_async_context(self._seat.open())
             except OSError as error:
                 problem = preflight.port_taken(self._plan.runtime_port, error, owner="runtime")
                 self._happened(PreflightFailed(problem))
@@ -86,7 +109,8 @@ class Supervisor:
                 async with asyncio.TaskGroup() as tasks:
                     life = tasks.create_task(self._live(tasks))
                     await self._let_time_pass()
-                    life.cancel()
+                    for task in (life, *self._guarding):
+                        task.cancel()
             finally:
                 # 3. Whatever happened, leave nothing running.
                 if self._engine is not None:
@@ -104,11 +128,16 @@ class Supervisor:
             engine_started=None if engine is None else engine.started,
             engine_launch_seconds=None if engine is None else engine.started - self._started,
             first_token_seconds=None
-            if state.first_token is None
+            if state.first_token is None or state.source is EvidenceSource.LEADER
             else state.first_token - self._started,
             canaries=0 if self._watch is None else self._watch.canaries,
             orphans=self._reaper.orphans,
             leftover_bytes=self._leftover_bytes,
+            group=None
+            if self._member is None or self._seat is None
+            else GroupStatus(
+                rank=self._member.rank, size=len(self._member.group.ranks), met=self._seat.met
+            ),
         )
 
     def _listen_to_signals(self) -> None:
@@ -127,9 +156,11 @@ class Supervisor:
             self._happened(failed)
         if self._state.phase is not Phase.STARTING:
             return
-        # 2. Start the engine. From here to `expect` nothing may be awaited.
+        # 2. Of a group, all engines start together.
+        argv = await self._command()
+        # 3. Start the engine. From here to `expect` nothing may be awaited.
         try:
-            engine = Engine.launch(self._plan.engine)
+            engine = Engine.launch(argv, self._plan.engine.env)
         except OSError as error:
             problem = preflight.command_unusable(self._plan, f"cannot be run ({error.strerror})")
             self._happened(PreflightFailed(problem))
@@ -137,9 +168,21 @@ class Supervisor:
         exited = self._reaper.expect(engine.pid)
         self._engine = engine
         self._happened(EngineStarted(engine.pid))
-        # 3. Watch for tokens until it ends.
-        self._watching = tasks.create_task(self._watch_tokens())
+        # 4. Watch for tokens, and the others of the group, until it ends.
+        if self._member is None or self._member.serves:
+            self._watching = tasks.create_task(self._watch_tokens())
+        if self._seat is not None:
+            self._guarding.append(tasks.create_task(self._seat.watch(self._happened)))
         self._happened(await engine.buried(await exited))
+
+    async def _command(self) -> tuple[str, ...]:
+        """The engine's whole command; of a group's pod, once all the others are there."""
+        if self._member is None or self._seat is None:
+            return self._plan.engine.argv
+        self._happened(Signal.GATHERING)
+        leader = await self._seat.gather(self._happened)
+        self._happened(Signal.GATHERED)
+        return self._member.engine(self._plan.engine, leader=leader)
 
     async def _check_pod(self) -> PreflightFailed | None:
         def prepare() -> tuple[int, PreflightFailed | None]:
@@ -201,6 +244,10 @@ class Supervisor:
             self._engine.terminate()
         else:
             self._engine.kill()
+
+
+def _seat(member: Member, plan: LaunchPlan) -> Seat:
+    return seat_of(member, silence_seconds=plan.probe.wedged_seconds)
 
 
 _WATCHED = frozenset({Phase.LOADING, Phase.READY, Phase.STALLED})

@@ -1,6 +1,6 @@
 """The launch plan of a pod: the part of the engine plan that the runtime obeys."""
 
-from kindling_operator.model.plan import EnginePlan
+from kindling_operator.model.plan import EnginePlan, GroupPlan
 from kindling_runtime import contract
 
 _ENDPOINT_SECONDS = 5
@@ -8,6 +8,8 @@ _ENDPOINT_SECONDS = 5
 kube-proxy's next sync."""
 _GRACE_SECONDS = 30
 """vLLM 0.32 needed up to 14 s after its last stream to end."""
+_GATHER_SECONDS = 3600
+"""Until all pods of a group run: a node that pulls an image of 15 GB is the slowest among them."""
 
 
 def launch_text(plan: EnginePlan) -> str:
@@ -16,7 +18,7 @@ def launch_text(plan: EnginePlan) -> str:
 
 
 def launch_plan(plan: EnginePlan) -> contract.LaunchPlan:
-    """The runtime's orders for one pod."""
+    """The runtime's orders for the pods of one replica, all the same."""
     on_cpu = plan.gpu is None
     return contract.LaunchPlan(
         model=contract.Model(name=plan.model, served_name=plan.served_name),
@@ -30,6 +32,17 @@ def launch_plan(plan: EnginePlan) -> contract.LaunchPlan:
             kv_tokens=plan.kv.tokens if on_cpu else None,
             max_model_len=plan.context_length,
         ),
+        group=_group(plan.group) if plan.group is not None else None,
+    )
+
+
+def _group(group: GroupPlan) -> contract.Group:
+    return contract.Group(
+        ranks=tuple(
+            contract.Rank(argv=arguments, serves=serves)
+            for arguments, serves in zip(group.rank_arguments, group.serving, strict=True)
+        ),
+        gather_seconds=_GATHER_SECONDS,
     )
 
 

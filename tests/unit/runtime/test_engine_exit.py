@@ -6,7 +6,6 @@ import signal
 
 import pytest
 
-from kindling_runtime import contract
 from kindling_runtime.engine import Engine, describe_exit
 from kindling_runtime.state import EngineExited
 
@@ -50,7 +49,7 @@ def test_description(status: int, said: str | None, described: str) -> None:
     ],
 )
 async def test_the_end_of_a_process(script: str, expected: EngineExited) -> None:
-    engine = Engine.launch(contract.Engine(argv=("sh", "-c", script)))
+    engine = Engine.launch(("sh", "-c", script), {})
     _, status = await asyncio.to_thread(os.waitpid, engine.pid, 0)
 
     assert await engine.buried(os.waitstatus_to_exitcode(status)) == expected

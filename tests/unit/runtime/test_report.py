@@ -83,7 +83,7 @@ def test_a_reader_passes_over_fields_that_it_does_not_know() -> None:
 
 def test_the_metrics_of_a_loading_pod() -> None:
     assert samples(LOADING) == {
-        "kindling_runtime_info/1/0.1.0": 1,
+        "kindling_runtime_info/2/0.1.0": 1,
         "kindling_runtime_phase/Starting": 0,
         "kindling_runtime_phase/Loading": 1,
         "kindling_runtime_phase/Ready": 0,

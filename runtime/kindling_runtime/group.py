@@ -1,0 +1,192 @@
+"""A pod among the others of its group: waiting for them, and noticing when one is lost."""
+
+import asyncio
+import contextlib
+import socket
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from typing import Protocol
+
+import aiohttp
+import msgspec
+from aiohttp import web
+
+from kindling_runtime import http
+from kindling_runtime.contract import BIND_HOST, EvidenceSource
+from kindling_runtime.membership import Member
+from kindling_runtime.roster import GROUP_PATH, Answer, Beat, Roster
+from kindling_runtime.state import Event, GroupBroken, Miss, Signal, Token
+
+_BEAT_SECONDS = 1.0
+_ANSWER_SECONDS = 5.0
+_GONE_BEATS = 3
+"""So many questions without an answer mean that a leader which was about to leave has left."""
+
+Happened = Callable[[Event], None]
+
+
+class Seat(Protocol):
+    """What a pod does in its group, leader or not."""
+
+    @property
+    def met(self) -> bool:
+        """Whether the group was complete once."""
+
+    def open(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """Be there for the others while the context lasts; raises OSError if the port is taken."""
+
+    async def gather(self, happened: Happened) -> str:
+        """Wait until all pods are there; returns the leader's address."""
+
+    async def watch(self, happened: Happened) -> None:
+        """Tell of the others until cancelled."""
+
+
+def seat_of(member: Member, *, silence_seconds: float) -> Seat:
+    """The pod's own."""
+    if member.leads:
+        return Leader(member, silence_seconds=silence_seconds)
+    return Follower(member, silence_seconds=silence_seconds)
+
+
+class Leader:
+    """Hears the others."""
+
+    def __init__(self, member: Member, *, silence_seconds: float) -> None:
+        self._member = member
+        self._size = len(member.group.ranks)
+        self._roster = Roster(self._size, silence_seconds=silence_seconds)
+
+    @property
+    def met(self) -> bool:
+        """As in Seat."""
+        return self._roster.met
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """As in Seat."""
+        app = web.Application()
+        app.router.add_post(GROUP_PATH, self._answer)
+        async with http.serving(app, host=BIND_HOST, port=self._member.group.port):
+            yield
+
+    async def gather(self, happened: Happened) -> str:
+        """As in Seat."""
+        while missing := self._roster.missing(now=time.monotonic()):
+            here = self._size - len(missing)
+            happened(Miss(f"{here} of {self._size} pods are there and wait"))
+            await asyncio.sleep(_BEAT_SECONDS)
+        address = await _resolved(self._member.leader, happened)
+        self._roster.meet()
+        return address
+
+    async def watch(self, happened: Happened) -> None:
+        """As in Seat."""
+        while True:
+            await asyncio.sleep(_BEAT_SECONDS)
+            broken = self._roster.broken(now=time.monotonic())
+            if broken is not None:
+                happened(GroupBroken(broken))
+                return
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        try:
+            beat = msgspec.json.decode(await request.read(), type=Beat)
+        except msgspec.MsgspecError:
+            return web.Response(status=400, text="this is no word of a group's pod\n")
+        answer = self._roster.hear(beat, now=time.monotonic())
+        return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
+
+
+class Follower:
+    """Asks the leader."""
+
+    def __init__(self, member: Member, *, silence_seconds: float) -> None:
+        self._member = member
+        self._silence = silence_seconds
+        self._incarnation = uuid.uuid4().hex
+        self._session: aiohttp.ClientSession | None = None
+        self.met = False
+        """As in Seat."""
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """As in Seat."""
+        timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+        connector = aiohttp.TCPConnector(force_close=True)
+        async with aiohttp.ClientSession(timeout=timeout, connector=connector) as self._session:
+            yield
+
+    async def gather(self, happened: Happened) -> str:
+        """As in Seat."""
+        address = await _resolved(self._member.leader, happened)
+        while True:
+            answer = await self._ask(waiting=True)
+            if isinstance(answer, Answer) and answer.met:
+                self.met = True
+                return address
+            happened(Miss(answer if isinstance(answer, str) else "the leader waits for others"))
+            await asyncio.sleep(_BEAT_SECONDS)
+            # A leader that was made again has another address.
+            address = await _resolved(self._member.leader, happened)
+
+    async def watch(self, happened: Happened) -> None:
+        """As in Seat."""
+        heard, missed = time.monotonic(), 0
+        while True:
+            answer = await self._ask(waiting=False)
+            if isinstance(answer, Answer) and answer.met:
+                heard, missed = time.monotonic(), 0
+                self._judge(happened, Token(EvidenceSource.LEADER))
+            elif isinstance(answer, Answer):
+                happened(Signal.LEADER_GONE)
+                happened(GroupBroken("the leader of the group has started again"))
+            else:
+                missed += 1
+                self._judge(happened, Miss(answer))
+                if missed >= _GONE_BEATS:
+                    happened(Signal.LEADER_GONE)
+                silence = time.monotonic() - heard
+                if silence > self._silence:
+                    lost = (
+                        f"the leader of the group has not answered for {silence:.0f} s ({answer})"
+                    )
+                    happened(GroupBroken(lost))
+            await asyncio.sleep(_BEAT_SECONDS)
+
+    def _judge(self, happened: Happened, event: Event) -> None:
+        """Of an engine that answers requests itself, its own tokens tell."""
+        if not self._member.serves:
+            happened(event)
+
+    async def _ask(self, *, waiting: bool) -> Answer | str:
+        """The leader's answer, or why there is none."""
+        assert self._session is not None, "the seat is open"
+        beat = Beat(rank=self._member.rank, incarnation=self._incarnation, waiting=waiting)
+        url = f"http://{self._member.leader}:{self._member.group.port}{GROUP_PATH}"
+        try:
+            async with self._session.post(url, data=msgspec.json.encode(beat)) as response:
+                return msgspec.json.decode(await response.read(), type=Answer)
+        except TimeoutError:
+            return f"the leader did not answer within {_ANSWER_SECONDS:.0f} s"
+        except (aiohttp.ClientError, OSError):
+            return f"the leader's runtime on {self._member.leader} does not accept connections"
+        except msgspec.MsgspecError:
+            return f"what listens on {self._member.leader} is no leader of a group"
+
+
+async def _resolved(host: str, happened: Happened) -> str:
+    """The address of a name that may not be known yet, IPv4 first.
+
+    Engines get an address: ZeroMQ binds to none but a number.
+    """
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except socket.gaierror as error:
+            happened(Miss(f"the leader's name {host} is not known yet ({error.strerror})"))
+            await asyncio.sleep(_BEAT_SECONDS)
+            continue
+        return str(min(found, key=lambda each: each[0] is not socket.AF_INET)[4][0])

@@ -1,0 +1,83 @@
+"""Who of a group is there: the leader's book, and what the others tell it and hear.
+
+Every runtime has an `incarnation`, a word that it makes up when it starts. The leader waits until
+each of the others waits too, and then meets: it writes down their incarnations. From then on an
+incarnation that it did not meet means an engine that is gone, and so does silence. The others ask
+the leader alone, whether it has met them. So whoever starts again, all gather again, and the
+leader decides when.
+"""
+
+import dataclasses
+
+import msgspec
+
+GROUP_PATH = "/group"
+
+_FRESH_SECONDS = 10.0
+"""Somebody heard no longer ago still waits; they ask every second."""
+
+
+class Beat(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pod tells its leader; `waiting` while its engine has not been started."""
+
+    rank: int
+    incarnation: str
+    waiting: bool
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the leader has met this incarnation."""
+
+    met: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Heard:
+    incarnation: str
+    waiting: bool
+    at: float
+
+
+class Roster:
+    """The leader's book of the `size` pods of a group, itself among them as rank 0."""
+
+    def __init__(self, size: int, *, silence_seconds: float) -> None:
+        """`silence_seconds`: for how long one that was met may not be heard."""
+        self._others = range(1, size)
+        self._silence = silence_seconds
+        self._heard: dict[int, _Heard] = {}
+        self._met: dict[int, str] | None = None
+
+    @property
+    def met(self) -> bool:
+        """Whether the group was complete once."""
+        return self._met is not None
+
+    def hear(self, beat: Beat, *, now: float) -> Answer:
+        """Take a pod's word down."""
+        if beat.rank in self._others:
+            self._heard[beat.rank] = _Heard(beat.incarnation, beat.waiting, now)
+        met = self._met is not None and self._met.get(beat.rank) == beat.incarnation
+        return Answer(met=met)
+
+    def missing(self, *, now: float) -> tuple[int, ...]:
+        """Ranks that do not wait, or have not said so lately."""
+        return tuple(rank for rank in self._others if not self._waits(rank, now))
+
+    def meet(self) -> None:
+        """All are there: these are the engines that start together."""
+        self._met = {rank: self._heard[rank].incarnation for rank in self._others}
+
+    def broken(self, *, now: float) -> str | None:
+        """Which engine of the group is gone, as a clause; None while all that were met are here."""
+        for rank, incarnation in (self._met or {}).items():
+            heard = self._heard[rank]
+            if heard.incarnation != incarnation:
+                return f"pod {rank} of the group has started again"
+            if now - heard.at > self._silence:
+                return f"pod {rank} of the group was not heard for {now - heard.at:.0f} s"
+        return None
+
+    def _waits(self, rank: int, now: float) -> bool:
+        heard = self._heard.get(rank)
+        return heard is not None and heard.waiting and now - heard.at <= _FRESH_SECONDS
