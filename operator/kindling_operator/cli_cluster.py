@@ -10,6 +10,7 @@ from typing import Any
 from kindling_operator.cli_failure import REFUSED, Failure
 from kindling_operator.kube.client import Kube
 from kindling_operator.kube.errors import ForbiddenError, NotFoundError
+from kindling_operator.kube.kinds import BESIDE_KINDS
 from kindling_operator.model.names import (
     CONTROLLER_REVISION,
     DEPLOYMENT,
@@ -35,7 +36,9 @@ STANDING = tuple(
 """The children that decisions look at: nobody needs a right to read the others."""
 
 READ: tuple[Watched, ...] = (*(w for w in WATCHED if w not in CHILDREN), *STANDING)
-"""What a plan reads, each in all namespaces."""
+"""What a plan reads of what the operator watches through kopf, each in all namespaces."""
+NEEDED: tuple[Kind, ...] = (*(watched.kind for watched in READ), *BESIDE_KINDS)
+"""All that a plan lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ def _not_allowed(kind: Kind, namespace: str = "") -> Failure:
 
 
 async def _beside(kube: Kube, namespaces: Iterable[str]) -> Beside:
-    """Pods of others and devices, listed once."""
+    """Nodes, pods of others and devices, listed once."""
     sources = beside(
         kube,
         namespaces=namespaces,
@@ -126,8 +129,8 @@ async def _beside(kube: Kube, namespaces: Iterable[str]) -> Beside:
             continue
         except ForbiddenError as error:
             raise Failure(
-                f"{error}: ask for a role with the verb list on pods, resourceslices,"
-                " resourceclaims and deviceclasses, or plan from files with --nodes and --pods",
+                f"{error}: ask for a ClusterRole with that right, or plan from files with --nodes"
+                " and --pods",
                 code=REFUSED,
             ) from error
     return sources

@@ -14,6 +14,7 @@ from kindling_operator.cli_doctor_finding import Finding, fail, ok, shown, unrea
 from kindling_operator.cli_doctor_nodes import (
     drivers_are_new_enough,
     gpu_labels_are_complete,
+    gpus_are_whole,
     gpus_can_be_requested,
 )
 from kindling_operator.kube.kinds import MODEL
@@ -243,6 +244,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     kubernetes_is_new_enough,
     gpus_can_be_requested,
     gpu_labels_are_complete,
+    gpus_are_whole,
     drivers_are_new_enough,
     groups_can_be_made,
     inference_pools_can_be_used,

@@ -12,12 +12,12 @@ from kubernetes.aio import client
 from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.exceptions import ApiException
 
-from kindling_operator.cli_cluster import OPERATOR, READ, Operator, operator_from
+from kindling_operator.cli_cluster import NEEDED, OPERATOR, Operator, operator_from
 from kindling_operator.cli_connection import Connection
 from kindling_operator.cli_failure import REFUSED, Failure
 from kindling_operator.kube.client import Kube
 from kindling_operator.kube.errors import ForbiddenError, NotFoundError
-from kindling_operator.kube.kinds import BESIDE_KINDS, EVENT, MODEL, NODE
+from kindling_operator.kube.kinds import EVENT, MODEL, NODE
 from kindling_operator.model.names import DEPLOYMENT, Kind
 from kindling_operator.observe.fields import Body, items, mapping, text
 
@@ -33,10 +33,7 @@ Right = tuple[str, str, str]
 """Verb, group and resource."""
 
 RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
-    "plan": tuple(
-        ("list", kind.group, kind.plural)
-        for kind in (*(watched.kind for watched in READ), *BESIDE_KINDS)
-    ),
+    "plan": tuple(("list", kind.group, kind.plural) for kind in NEEDED),
     "explain": (
         ("get", MODEL.group, MODEL.plural),
         ("list", "", "pods"),

@@ -11,6 +11,7 @@ from kindling_operator.cli_doctor_finding import Finding, fail, ok, shown, unrea
 from kindling_operator.model import names
 from kindling_operator.model.objects import NodeView
 from kindling_operator.observe.nodes import node
+from kindling_operator.plan.devices import gpu_class
 
 _GFD: Final = (
     names.LABEL_GPU_PRODUCT,
@@ -21,7 +22,6 @@ _GFD: Final = (
 _PRESENT: Final = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present")
 """Labels of nodes that have an NVIDIA device, whether or not anyone can request it."""
 _COUNT: Final = "nvidia.com/gpu.count"
-_DRIVER: Final = "nvidia.com/cuda.driver-version.full"
 
 
 def gpus_can_be_requested(cluster: Cluster) -> Iterator[Finding]:
@@ -62,10 +62,11 @@ def gpu_labels_are_complete(cluster: Cluster) -> Iterator[Finding]:
     gpus = [node for node in _views(cluster) if node.gpus]
     if not gpus:
         return
-    lacking = {node.name: [name for name in _GFD if not node.labels.get(name)] for node in gpus}
-    bad = [name for name, missing in lacking.items() if missing]
-    if bad:
-        missing = sorted({label for labels in lacking.values() for label in labels})
+    # A cloud's own labels or a ResourceSlice may say the same.
+    unknown = [node for node in gpus if gpu_class(node) is None]
+    if unknown:
+        bad = [node.name for node in unknown]
+        missing = [label for label in _GFD if any(not node.labels.get(label) for node in unknown)]
         yield fail(
             check,
             f"{_of(bad, gpus)} with GPUs lack {', '.join(missing)} ({shown(bad)}): install"
@@ -75,11 +76,24 @@ def gpu_labels_are_complete(cluster: Cluster) -> Iterator[Finding]:
         yield ok(check, f"{len(gpus)} of {len(gpus)} nodes with GPUs say product and memory.")
 
 
+def gpus_are_whole(cluster: Cluster) -> Iterator[Finding]:
+    """A slice of a GPU has neither its memory nor its bandwidth."""
+    gpus = [node for node in _views(cluster) if node.gpus]
+    sliced = [node.name for node in gpus if node.sliced]
+    if sliced:
+        yield warn(
+            "GPU sharing",
+            f"{_of(sliced, gpus)} share their GPUs out in slices ({shown(sliced)}): a replica"
+            " gets one slice there and never several, switch MIG or time-slicing off for larger"
+            " models.",
+        )
+
+
 def drivers_are_new_enough(cluster: Cluster) -> Iterator[Finding]:
     """The runtime image's CUDA needs a driver of at least its floor."""
     check, floor = "GPU driver", runtimes.load("cuda").driver
     gpus = [node for node in _views(cluster) if node.gpus]
-    drivers = {node.name: node.labels.get(_DRIVER, "") for node in gpus}
+    drivers = {node.name: node.driver for node in gpus}
     old = [name for name, driver in drivers.items() if driver and _newer(floor, driver)]
     silent = [name for name, driver in drivers.items() if not driver]
     if old:

@@ -119,7 +119,7 @@ def fields() -> int:
             with_labels({"nvidia.com/gpu.memory": None, "nvidia.com/gpu.product": None}),
             "GPU labels",
             Level.FAIL,
-            "1 of 4 nodes with GPUs lack nvidia.com/gpu.memory, nvidia.com/gpu.product"
+            "1 of 4 nodes with GPUs lack nvidia.com/gpu.product, nvidia.com/gpu.memory"
             " (ip-10-0-16-11.us-west-2.compute.internal): install NVIDIA's GPU feature discovery,"
             " without it a plan does not know them.",
         ),
@@ -131,6 +131,15 @@ def fields() -> int:
             " (ip-10-0-16-11.us-west-2.compute.internal,"
             " ip-10-0-16-12.us-west-2.compute.internal): upgrade it, the runtime image does not"
             " start on them.",
+        ),
+        (
+            with_labels({"nvidia.com/gpu.sharing-strategy": "time-slicing"}, first=3),
+            "GPU sharing",
+            Level.WARN,
+            "3 of 4 nodes share their GPUs out in slices (ip-10-0-16-11.us-west-2.compute.internal,"
+            " ip-10-0-16-12.us-west-2.compute.internal, ip-10-0-24-21.us-west-2.compute.internal):"
+            " a replica gets one slice there and never several, switch MIG or time-slicing off for"
+            " larger models.",
         ),
         (
             with_labels({"nvidia.com/gpu.count": "9"}),

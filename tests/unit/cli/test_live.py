@@ -4,8 +4,7 @@ from datetime import timedelta
 
 from tests.support.observed import KEY, NOW, model, snapshot
 
-from kindling_operator.cli_cluster import READ, STANDING, with_models
-from kindling_operator.cli_plan_live import live_snapshot
+from kindling_operator.cli_cluster import NEEDED, STANDING, with_models
 from kindling_operator.model.names import CHILD_KINDS, Key
 from kindling_operator.model.parse import ParsedModel
 from kindling_operator.observe.watched import CHILDREN
@@ -48,10 +47,10 @@ def test_a_model_that_is_there_keeps_its_identity_and_gets_the_new_spec() -> Non
 
 
 def test_a_plan_reads_no_child_that_no_decision_reads() -> None:
-    read = {watched.kind.kind for watched in READ}
+    read = {kind.kind for kind in NEEDED}
 
     assert {"Node", "Pod", "PriorityClass", "ControllerRevision", "Deployment"} <= read
+    assert {"LeaderWorkerSet", "ResourceSlice", "ResourceClaim", "DeviceClass"} <= read
     assert not read & {"ConfigMap", "ServiceAccount", "Service", "NetworkPolicy"}
     assert set(STANDING) < set(CHILDREN)
     assert len(CHILDREN) == len(CHILD_KINDS)
-    assert callable(live_snapshot)
