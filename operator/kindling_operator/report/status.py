@@ -109,7 +109,8 @@ def plan_status(decision: Decision) -> PlanStatus | None:
         ),
         memory_per_gpu=plan.gpu.memory_items if plan.gpu is not None else (),
         memory_per_pod=plan.pod.memory_items,
-        # A list map: one key that stood twice would make the API server refuse the whole status.
+        # List maps: one key that stood twice would make the API server refuse the whole status.
+        attention_backends=tuple({each.group: each for each in plan.attention_backends}.values()),
         rejected=tuple({each.option: each for each in plan.rejected}.values())[:MAX_REJECTED],
         rejected_total=plan.rejected_total,
         better=BetterPlan(reason=better.reason.value, message=better.message)

@@ -186,6 +186,15 @@ def test_json_has_what_status_has(files: Files, capsys: pytest.CaptureFixture[st
     }
 
 
+def test_json_of_a_gpu_plan_names_the_kernels(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert files.plan(model(catalog_spec("flint"), "flint"), more=("-o", "json")) == 0
+
+    plan = json.loads(capsys.readouterr().out)["plan"]
+    assert {"group": "full_attention", "backend": "FLASHINFER"} in plan["attentionBackends"]
+
+
 def test_json_of_several_models_is_a_list(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     files.plan(model(tiny_spec(), "a"), model(catalog_spec("inkling"), "b"), more=("-o", "json"))
 
