@@ -7,6 +7,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from kubernetes.aio import config
@@ -37,7 +38,8 @@ def connected(
     options: argparse.Namespace, work: Callable[[Connection], Awaitable[_Result]]
 ) -> _Result:
     """Run `work` on the cluster of the options. Raises `Failure` for whatever stands in the way."""
-    return asyncio.run(_connected(options.kubeconfig, options.context or None, work))
+    file = _kubeconfig(options.kubeconfig)
+    return asyncio.run(_connected(file, options.context or None, work))
 
 
 def model_name(argument: str) -> str:
@@ -53,13 +55,25 @@ def key_of(connection: Connection, options: argparse.Namespace) -> Key:
     return Key(options.namespace or connection.namespace, model_name(options.model))
 
 
+def _kubeconfig(given: str | None) -> str:
+    """The file or files; raises `Failure` if there is none.
+
+    KUBECONFIG counts as it is now: the client's own default is what it was at its import.
+    """
+    file = given or os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    if not any(Path(part).expanduser().is_file() for part in file.split(os.pathsep)):
+        raise usage(
+            f"the kubeconfig cannot be used (there is no file {file}): set KUBECONFIG or give"
+            " --kubeconfig"
+        )
+    return file
+
+
 async def _connected(
-    kubeconfig: str | None,
+    file: str,
     context: str | None,
     work: Callable[[Connection], Awaitable[_Result]],
 ) -> _Result:
-    # KUBECONFIG as it is now; the client's own default is what it was when it was imported.
-    file = kubeconfig or os.environ.get("KUBECONFIG") or None
     configuration = Configuration()
     try:
         await config.load_kube_config(
@@ -68,7 +82,7 @@ async def _connected(
         contexts, current = config.list_kube_config_contexts(config_file=file)
     except (ConfigException, OSError) as error:
         raise usage(
-            f"the kubeconfig cannot be used ({error}): set KUBECONFIG or give --context"
+            f"the kubeconfig cannot be used ({error}): correct it, or give another --context"
         ) from error
     chosen = next((each for each in contexts if each["name"] == context), current)
     namespace: str = (chosen.get("context") or {}).get("namespace") or "default"

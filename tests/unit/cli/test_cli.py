@@ -359,11 +359,50 @@ def test_replan_says_that_replicas_are_replaced(capsys: pytest.CaptureFixture[st
     assert "A rollout replaces its replicas, also where the plan stays as it is" in text
 
 
-def test_replan_without_a_kubeconfig(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+CLUSTER_COMMANDS = (
+    ["replan", "im/tiny", "-n", "ml"],
+    ["explain", "im/tiny", "-n", "ml"],
+    ["doctor"],
+)
+
+
+@pytest.mark.parametrize("command", CLUSTER_COMMANDS, ids=lambda command: command[0])
+def test_without_a_kubeconfig(
+    command: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    monkeypatch.setenv("HOME", str(tmp_path))
 
-    assert main(["replan", "im/tiny", "-n", "ml"]) == 2
-    assert "the kubeconfig cannot be used" in capsys.readouterr().err
+    assert main(command) == 2
+    out, err = capsys.readouterr()
+    assert (out, err) == (
+        "",
+        f"kindling: the kubeconfig cannot be used (there is no file {tmp_path}/none): set"
+        " KUBECONFIG or give --kubeconfig\n",
+    )
+
+
+def test_a_context_that_is_not_there(
+    files: Files, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {"kind": "Config", "contexts": [], "clusters": [], "users": [], "current-context": ""}
+    file = files.write("config.yaml", config)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+
+    assert main(["doctor", "--kubeconfig", file, "--context", "nowhere"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("kindling: the kubeconfig cannot be used (")
+    assert err.endswith("): correct it, or give another --context\n")
+
+
+def test_sources_of_a_plan_do_not_mix(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    file = files.write("model.yaml", model(tiny_spec()))
+
+    assert main(["plan", "-f", file, "--context", "x", "--pods", file]) == 2
+    assert main(["plan", "-f", file, "--nodes", file, "--kubeconfig", file]) == 2
+    assert capsys.readouterr().err == (
+        "kindling: --pods is for files and --context for a cluster: give one of them\n"
+        "kindling: --kubeconfig is for a cluster and --nodes for files: give one of them\n"
+    )
