@@ -27,6 +27,9 @@ test-fast: lint test-unit ## lint and the tests that need neither network nor cl
 test-unit: .venv ## unit, property, golden and contract tests
 	$(PY) -m pytest -m "not cluster and not slow" tests
 
+mutation: .venv ## take away each rule, flag and fact that catches a trap of vLLM: a test must fail (part of test-unit)
+	$(PY) -m pytest -q tests/mutation
+
 test-cluster: .venv ## the tests that need the one-node cluster (it is started, and left up)
 	$(PY) -m pytest -v -m "cluster and not slow" tests
 
@@ -96,4 +99,4 @@ clean: ## remove what builds left in this folder (the shared cache stays: see do
 .venv/.stamp: pyproject.toml uv.lock tests/support/bootstrap
 	@tests/support/bootstrap
 
-.PHONY: help demo demo-down test test-fast test-unit test-cluster soak bench lint typecheck format generate generated golden images chart cluster-up cluster-down prepare-cluster prepare-images lock clean .venv
+.PHONY: help demo demo-down test test-fast test-unit mutation test-cluster soak bench lint typecheck format generate generated golden images chart cluster-up cluster-down prepare-cluster prepare-images lock clean .venv

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from kindling_operator.model.api_serving import Frontend
+from kindling_operator.model.layout import Layout
 from kindling_operator.model.plan import HostTierPlan
 from kindling_operator.plan.adapters import adapter_arguments, adapter_environment
 from kindling_operator.plan.capabilities import kernels
@@ -70,10 +71,10 @@ def engine_argv(
         f"--shutdown-timeout={drain_seconds}",
         *media_arguments(subject),
         *_device_arguments(subject, option),
-        *tier_arguments(tier),
+        *tier_arguments(tier, option.layout),
         *modality_arguments(subject),
         *adapter_arguments(subject, option.checkpoint.name),
-        *encoder_arguments(subject),
+        *encoder_arguments(subject, option.layout),
         *catalog_arguments(subject),
         *(argument.replace("{weights}", weights_path) for argument in own),
         *subject.spec.serving.extra_args,
@@ -118,18 +119,19 @@ def draft_arguments(draft: int) -> tuple[str, ...]:
     return (f"--speculative-config={compact({'method': 'mtp', 'num_speculative_tokens': draft})}",)
 
 
-def tier_arguments(tier: HostTierPlan | None) -> tuple[str, ...]:
+def tier_arguments(tier: HostTierPlan | None, layout: Layout) -> tuple[str, ...]:
     """The KV tier in host memory.
 
-    `cpu_bytes_to_use` is for all ranks of the engine together (vLLM 0.33.0,
-    v1/kv_offload/cpu/spec.py:100-130). Neither `block_size`, which asserts equal groups, nor
-    `store_threshold`, which tiering refuses, is given (trap T15).
+    `cpu_bytes_to_use` is for all ranks of one engine together (vLLM 0.33.0,
+    v1/kv_offload/cpu/spec.py:100-130), of which a pod has as many as data-parallel ranks. Neither
+    `block_size`, which asserts equal groups, nor `store_threshold`, which tiering refuses, is given
+    (trap T15).
     """
     if tier is None:
         return ()
     extra = {
         "spec_name": "TieringOffloadingSpec",
-        "cpu_bytes_to_use": tier.bytes,
+        "cpu_bytes_to_use": tier.bytes // _engines(layout),
         "blocks_per_chunk": tier.chunk_blocks,
         "eviction_policy": "lru",
     }
@@ -144,7 +146,7 @@ def tier_arguments(tier: HostTierPlan | None) -> tuple[str, ...]:
     )
 
 
-def encoder_arguments(subject: Subject) -> tuple[str, ...]:
+def encoder_arguments(subject: Subject, layout: Layout) -> tuple[str, ...]:
     """The cache of encoded images and audio (vLLM 0.33.0, distributed/ec_transfer/ec_connector/
     cpu/common.py:70-97)."""
     size = encoder_bytes(subject)
@@ -153,9 +155,14 @@ def encoder_arguments(subject: Subject) -> tuple[str, ...]:
     connector = {
         "ec_connector": "ECCPUConnector",
         "ec_role": "ec_both",
-        "ec_connector_extra_config": {"ec_cpu_bytes": size},
+        "ec_connector_extra_config": {"ec_cpu_bytes": size // _engines(layout)},
     }
     return (f"--ec-transfer-config={compact(connector)}",)
+
+
+def _engines(layout: Layout) -> int:
+    """Engines of one pod: its data-parallel ranks, each with a tier of its own."""
+    return max(1, layout.data // layout.nodes)
 
 
 def compact(value: Any) -> str:

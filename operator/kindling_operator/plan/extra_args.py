@@ -16,7 +16,7 @@ _CACHE = "use spec.cache instead"
 _ADAPTERS = "use spec.serving.adapters instead"
 _MEMORY = "the plan divides the memory, remove it"
 _ADDRESS = "the Service and the probes count on 0.0.0.0:8000, remove it"
-_ONE_NODE = "one replica is one engine in one pod, remove it"
+_ONE_NODE = "the plan starts the processes of a replica, remove it"
 _PLAIN_HTTP = "the readiness probe speaks plain HTTP, terminate TLS in front of the Service"
 _BLOCKS = "the plan counts the KV cache in the engine's own blocks, remove it"
 _GENERATES = "a replica is ready when it has generated a token from text, remove it"
@@ -44,7 +44,7 @@ FORBIDDEN: Mapping[str, str] = {
     "--tensor-parallel-size": _PARALLELISM,
     "--pipeline-parallel-size": _PARALLELISM,
     "--enable-expert-parallel": _PARALLELISM,
-    "--all2all-backend": "experts are not spread over GPUs, remove it",
+    "--all2all-backend": "the models run with the one that the plan sets, remove it",
     "--data-parallel-size": _PARALLELISM,
     "--data-parallel-size-local": _PARALLELISM,
     "--data-parallel-rank": _PARALLELISM,

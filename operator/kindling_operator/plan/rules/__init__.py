@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from kindling_operator.model.architecture import CapabilityStatus, Device
 from kindling_operator.plan.candidate import Candidate, Refusal
 from kindling_operator.plan.capabilities import Feature, image_is_unknown, runtime_for, status_of
-from kindling_operator.plan.rules import features, hardware, parallelism, speculation
+from kindling_operator.plan.rules import features, hardware, kvcache, parallelism, speculation
 from kindling_operator.plan.subject import Subject
 
 OptionRule = Callable[[Candidate], Refusal | None]
@@ -34,6 +34,8 @@ OPTION_RULES: tuple[OptionRule, ...] = (
     parallelism.data_ranks_of_a_dense_model_share_nothing,
     parallelism.layout_is_known_to_fail,
     parallelism.rust_frontend_has_no_balancing,
+    # The KV cache.
+    kvcache.convolutions_would_be_stretched,
     # Drafting.
     speculation.nothing_drafts,
     speculation.draft_is_no_multiple_of_the_depths,
