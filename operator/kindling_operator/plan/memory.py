@@ -96,6 +96,11 @@ def gpu_usable(gpu_bytes: int) -> int:
     return ceil(gpu_bytes * GPU_UTILIZATION_PERCENT / 100)
 
 
+def gpu_with_usable(usable: int) -> int:
+    """Bytes of the smallest GPU of which vLLM plans with so many."""
+    return -(-usable * 100 // GPU_UTILIZATION_PERCENT)
+
+
 def gpu_items(
     architecture: Architecture,
     checkpoint: Checkpoint,

@@ -17,20 +17,29 @@ from kindling_operator.plan.candidate import Candidate
 from kindling_operator.plan.capabilities import either, status_of, supported_families
 from kindling_operator.plan.devices import GpuClass, gpu_class, selector_text
 from kindling_operator.plan.fleet import Fleet
-from kindling_operator.plan.layouts import MOST_NODES, Extent, extent_of
+from kindling_operator.plan.layouts import MOST_NODES, Extent, extent_of, layouts
 from kindling_operator.plan.pins import most_gpus
 from kindling_operator.plan.refusal import refusal
-from kindling_operator.plan.search import Rejected, Search, checkpoints, fitting
+from kindling_operator.plan.search import Rejected, Search, checkpoints, fitting, question_of
+from kindling_operator.plan.sizing import least_gpu_memory
 from kindling_operator.plan.subject import Subject
 
-_LARGEST_NODE = 8
-"""GPUs of the node that a model is measured by where there is none."""
+_ONE_NODE = Extent(sizes=((8, 1),))
+"""The node that a model is measured by where there is none."""
 _USUAL_GIB = (24, 32, 48, 80, 96, 141, 180, 288)
 """Memory of GPUs that one can buy."""
 
 
 def nothing_fits(subject: Subject, found: Search, fleet: Fleet) -> Verdict:
     """The refusal of the nearest candidate; without any, why there is none."""
+    question = "nothing fits", question_of(subject)
+    if question not in fleet.answers:
+        fleet.answers[question] = _nothing_fits(subject, found, fleet)
+    verdict: Verdict = fleet.answers[question]
+    return verdict
+
+
+def _nothing_fits(subject: Subject, found: Search, fleet: Fleet) -> Verdict:
     if not found.rejected:
         return refusal(Reason.NO_SUPPORTED_GPU, _no_gpu(subject, fleet))
     nearest = found.rejected[0]
@@ -115,10 +124,10 @@ def _least(subject: Subject, families: tuple[str, ...]) -> str:
     """The fewest GPUs of one node that hold a supported checkpoint, and how large they must be."""
     found = [
         (layout.gpus, gib, checkpoint.name.value)
-        for family in families
         for checkpoint in checkpoints(subject)
-        for gib in _USUAL_GIB
-        if (layout := _holds(subject, checkpoint, GpuClass("", family, gib << 30, "")))
+        for layout in layouts(subject, _ONE_NODE)
+        if layout.pipeline == layout.data == 1
+        and (gib := _usual_gib(subject, checkpoint, families, layout)) is not None
     ]
     if not found:
         return ""
@@ -126,12 +135,17 @@ def _least(subject: Subject, families: tuple[str, ...]) -> str:
     return f"such as {'one GPU' if gpus == 1 else f'{gpus} GPUs'} of {gib} GiB for {name}"
 
 
-def _holds(subject: Subject, checkpoint: Checkpoint, gpu: GpuClass) -> Layout | None:
-    known = status_of(subject, checkpoint.name, gpu)
-    if known is not None and known.status is not CapabilityStatus.SUPPORTED:
-        return None
-    one_node = Extent(sizes=((_LARGEST_NODE, 1),))
-    return next(fitting(Candidate(subject, checkpoint, gpu), one_node), None)
+def _usual_gib(
+    subject: Subject, checkpoint: Checkpoint, families: tuple[str, ...], layout: Layout
+) -> int | None:
+    """Memory of the smallest usual GPU, of a family that is known to run it, that is enough."""
+    for family in families:
+        way = Candidate(subject, checkpoint, GpuClass("", family, 0, ""), layout)
+        known = status_of(subject, checkpoint.name, way.gpu)
+        if known is not None and known.status is CapabilityStatus.SUPPORTED:
+            needed = least_gpu_memory(way)
+            return next((gib for gib in _USUAL_GIB if gib << 30 >= needed), None)
+    return None
 
 
 def _gpus_text(nodes: Iterable[NodeView]) -> str:

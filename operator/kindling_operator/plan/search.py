@@ -94,7 +94,7 @@ def search(subject: Subject, fleet: Fleet) -> Search:
 
     Models that ask for the same share the answer: it depends on nothing else of them.
     """
-    question = _question(subject)
+    question = question_of(subject)
     found: Search | None = fleet.answers.get(question)
     if found is None:
         found = _search(subject, fleet)
@@ -102,8 +102,8 @@ def search(subject: Subject, fleet: Fleet) -> Search:
     return found
 
 
-def _question(subject: Subject) -> Hashable:
-    """Everything of a model that the search looks at."""
+def question_of(subject: Subject) -> Hashable:
+    """Everything of a model that the search looks at, beside what the installation knows."""
     spec = subject.spec
     parts = (spec.model, spec.serving, spec.placement, spec.runtime, spec.cache)
     return subject.entry.name, subject.architecture, msgspec.json.encode(parts)

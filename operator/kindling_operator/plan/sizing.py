@@ -174,6 +174,13 @@ def gpu_sizing(candidate: Candidate) -> Sizing | Misfit:
     return found or _sized(candidate, fewest)
 
 
+def least_gpu_memory(candidate: Candidate) -> int:
+    """Bytes that each GPU must have for the wanted context, whatever the candidate's GPU has."""
+    fixed, pool = _parts(candidate, BATCHED_TOKENS[-1])
+    needed = memory.total(fixed) + pool.needed(wanted_context(candidate.subject))
+    return memory.gpu_with_usable(needed)
+
+
 def pod_lines(candidate: Candidate, *, host_tier: int = 0) -> tuple[MemoryItem, ...]:
     """The host memory of one pod, with the KV tier and what the user wants on top."""
     pod = memory.pod_items(
@@ -186,6 +193,24 @@ def pod_lines(candidate: Candidate, *, host_tier: int = 0) -> tuple[MemoryItem, 
 
 
 def _sized(candidate: Candidate, batched_tokens: int) -> Sizing | Misfit:
+    fixed, pool = _parts(candidate, batched_tokens)
+    size = memory.gpu_usable(candidate.gpu.memory) - memory.total(fixed)
+    if size <= 0:
+        return _weights_misfit(candidate, fixed)
+    if pool.needed(wanted_context(candidate.subject)) > size:
+        return _context_misfit(candidate, pool, size)
+    return _sizing(
+        candidate.subject,
+        pool,
+        size=size,
+        per_gpu=(*fixed, memory.kv_item(size, Basis.ESTIMATED)),
+        per_pod=memory.pod_items(candidate.checkpoint, candidate.layout),
+        cpu_millis=_GPU_POD_MILLIS + candidate.layout.gpus_per_node * _WORKER_MILLIS,
+    )
+
+
+def _parts(candidate: Candidate, batched_tokens: int) -> tuple[tuple[MemoryItem, ...], _Pool]:
+    """What a GPU holds beside the KV cache, and what that cache will be made of."""
     subject, shape = candidate.subject, candidate.layout
     limits = _gpu_limits(candidate, batched_tokens)
     load = memory.EngineLoad(
@@ -196,9 +221,6 @@ def _sized(candidate: Candidate, batched_tokens: int) -> Sizing | Misfit:
         modalities=subject.modalities,
     )
     fixed = memory.gpu_items(subject.architecture, candidate.checkpoint, shape, load)
-    size = memory.gpu_usable(candidate.gpu.memory) - memory.total(fixed)
-    if size <= 0:
-        return _weights_misfit(candidate, fixed)
     layout = kv_layout(
         subject.architecture,
         block_tokens=limits.block_tokens,
@@ -206,17 +228,7 @@ def _sized(candidate: Candidate, batched_tokens: int) -> Sizing | Misfit:
         pipeline=shape.pipeline,
         draft=candidate.draft,
     )
-    pool = _Pool(layout, limits, ceil(subject.spec.serving.concurrency / shape.data))
-    if pool.needed(wanted_context(subject)) > size:
-        return _context_misfit(candidate, pool, size)
-    return _sizing(
-        subject,
-        pool,
-        size=size,
-        per_gpu=(*fixed, memory.kv_item(size, Basis.ESTIMATED)),
-        per_pod=memory.pod_items(candidate.checkpoint, shape, encoder=encoder_bytes(subject)),
-        cpu_millis=_GPU_POD_MILLIS + shape.gpus_per_node * _WORKER_MILLIS,
-    )
+    return fixed, _Pool(layout, limits, ceil(subject.spec.serving.concurrency / shape.data))
 
 
 def _gpu_limits(candidate: Candidate, batched_tokens: int) -> EngineLimits:
