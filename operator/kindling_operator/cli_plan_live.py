@@ -78,6 +78,7 @@ def _environment(options: argparse.Namespace, settings: Settings | None) -> Envi
             image_pull_secrets=settings.image_pull_secrets,
             name_foreign_holders=settings.name_foreign_holders,
             development_store=settings.development_store,
+            prove_endpoint=settings.prove_endpoint,
             described=described or settings.runtimes,
         )
     )

@@ -15,6 +15,7 @@ def environment(
     image_pull_secrets: tuple[str, ...] = (),
     name_foreign_holders: bool = False,
     development_store: bool = False,
+    prove_endpoint: bool = True,
     described: str = "",
 ) -> Environment:
     """The operator's and the command line's alike; `described` are further runtime images (YAML).
@@ -32,4 +33,5 @@ def environment(
         image_pull_secrets=image_pull_secrets,
         name_foreign_holders=name_foreign_holders,
         development_store=development_store,
+        prove_endpoint=prove_endpoint,
     )

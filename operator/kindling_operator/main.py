@@ -197,6 +197,7 @@ def _environment(settings: Settings) -> Environment:
         image_pull_secrets=settings.image_pull_secrets,
         name_foreign_holders=settings.name_foreign_holders,
         development_store=settings.development_store,
+        prove_endpoint=settings.prove_endpoint,
         described=settings.runtimes,
     )
 

@@ -45,6 +45,8 @@ class Settings:
     """Whether messages name objects of other namespaces that hold GPUs."""
     development_store: bool = False
     """Whether spec.cache.objectStore.identity.development is allowed."""
+    prove_endpoint: bool = True
+    """Whether old replicas stay until an answer of a new one came through the Service."""
     runtimes: str = ""
     """What further runtime images can do: a list in the form of catalog/runtimes/*.yaml."""
     pod_name: str = ""

@@ -25,6 +25,8 @@ it runs with. Lists are comma-separated. Read by kindling_operator/settings.py.
   value: {{ .Values.nameForeignHolders | quote }}
 - name: KINDLING_DEVELOPMENT_STORE
   value: {{ .Values.developmentStore | quote }}
+- name: KINDLING_PROVE_ENDPOINT
+  value: {{ .Values.proveEndpoint | quote }}
 - name: KINDLING_RUNTIMES
   value: {{ .Values.runtimes | toJson | quote }}
 - name: KINDLING_LEASE_NAME

@@ -44,7 +44,7 @@ class Environment:
     image_pull_secrets: tuple[str, ...] = ()
     name_foreign_holders: bool = False
     development_store: bool = False
-    prove_endpoint: bool = False
+    prove_endpoint: bool = True
 
     def runtime(self, image: str, device: Device) -> RuntimeFacts:
         """The facts of an image's digest, else those of this release's own image."""

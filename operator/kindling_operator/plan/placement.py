@@ -42,7 +42,8 @@ class Placed:
 
     Where `choice` waits for room that its own pods have, `instead` is what would be chosen without
     them, and the room is told of that. `shortfall` is what the next replica without room lacks,
-    `frees` are the revisions of which every replica would make that room by leaving.
+    `frees` are the revisions of which every replica would make that room by leaving, and `pods` the
+    uids of the model's pods that had a node then.
     """
 
     choice: Choice
@@ -52,6 +53,7 @@ class Placed:
     instead: Choice | None = None
     shortfall: Verdict | None = None
     frees: frozenset[str] = frozenset()
+    pods: frozenset[str] = frozenset()
 
 
 class Placements:
@@ -206,6 +208,7 @@ def _kept(
         placed,
         shortfall=shortfall(key, asked, room, show_foreign=show),
         frees=frees(room, asked, (pod for pod in pods if pod.revision != wanted)),
+        pods=frozenset(pod.uid for pod in pods),
     )
 
 

@@ -20,6 +20,7 @@ from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.plan import Decision, Verdict
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.observe.cache import Cache
+from kindling_operator.reconcile.asker import AGAIN_SECONDS, Asker
 from kindling_operator.reconcile.expect import LOOK_AGAIN_SECONDS, Expectations
 from kindling_operator.reconcile.setbacks import Setbacks
 from kindling_operator.report import fallback, writer
@@ -69,6 +70,7 @@ class Reconciler:
         render: Render,
         now: Callable[[], datetime],
         clock: Clock = boottime,
+        asker: Asker | None = None,
     ) -> None:
         self._kube = kube
         self._cache = cache
@@ -78,6 +80,7 @@ class Reconciler:
         self._render = render
         self._now = now
         self._clock = clock
+        self._asker = asker
         self._expectations = Expectations()
         self._setbacks = Setbacks()
         self._broken: dict[Key, str] = {}
@@ -85,7 +88,7 @@ class Reconciler:
     async def reconcile(self, key: Key) -> Result:
         """Make the cluster be what the model asks for, one step. Raises nothing of the API's."""
         # 1. Look: one frozen snapshot, which must show what the last pass wrote.
-        snapshot = self._cache.snapshot(now=self._now())
+        snapshot = self._look()
         if not snapshot.synced or not self._expectations.met(key, snapshot, now=self._clock()):
             return Result(Ended.WAITING, again=LOOK_AGAIN_SECONDS)
         model = snapshot.models.get(key)
@@ -114,10 +117,16 @@ class Reconciler:
             with self._stage("report"):
                 outcome, reported = await self._report(snapshot, decision, outcome)
             written += reported
-        # 6. Remember what was written, and say when to look again.
+        # 6. Remember what was written, ask what the next step waits for, say when to look again.
+        if self._asker is not None:
+            self._asker.follow(snapshot, decision)
         self._expectations.expect(key, written, now=self._clock())
         self._tell(key, model.metadata.generation, decision, outcome)
         return _result(snapshot, decision, outcome, changed=bool(written or outcome.pruned))
+
+    def _look(self) -> Snapshot:
+        found = self._cache.snapshot(now=self._now())
+        return found if self._asker is None else replace(found, answers=self._asker.answers)
 
     async def _report(
         self, snapshot: Snapshot, decision: Decision, outcome: Outcome
@@ -183,6 +192,8 @@ class Reconciler:
     def _gone(self, key: Key) -> Result:
         self._setbacks.forget(key)
         self._broken.pop(key, None)
+        if self._asker is not None:
+            self._asker.forget(key)
         return Result(Ended.GONE)
 
     @contextmanager
@@ -217,6 +228,7 @@ def _result(snapshot: Snapshot, decision: Decision, outcome: Outcome, *, changed
     if outcome.verdict is not None:
         return Result(Ended.REFUSED)
     ended = Ended.CHANGED if changed else Ended.UNCHANGED
-    if decision.look_again is None:
-        return Result(ended)
-    return Result(ended, again=max(0.0, (decision.look_again - snapshot.now).total_seconds()))
+    times = [AGAIN_SECONDS] if decision.ask else []
+    if decision.look_again is not None:
+        times.append(max(0.0, (decision.look_again - snapshot.now).total_seconds()))
+    return Result(ended, again=min(times, default=None))

@@ -16,6 +16,7 @@ from kindling_operator.observe.beside import beside
 from kindling_operator.observe.cache import Cache, Index
 from kindling_operator.observe.fields import Body, text
 from kindling_operator.observe.watched import CLAIMS, MODELS, PODS, PRIORITIES, Watched
+from kindling_operator.reconcile.asker import Asker
 from kindling_operator.reconcile.health import Health
 from kindling_operator.reconcile.lease import Elector, LeaseTiming
 from kindling_operator.reconcile.loop import Reconciler, Render
@@ -82,6 +83,7 @@ class Process:
         self.queue: Queue[Key] = Queue()
         self.cache = Cache(environment)
         self.elector = self._elector(lease_kube, fence)
+        self._asker = Asker(self.queue.add)
         self._placing = Placing(plan, sweep, wake=self.queue.add)
         self._world = WorldWatch(
             self.cache,
@@ -106,6 +108,7 @@ class Process:
             plan=self._placing.decide,
             render=render,
             now=_now,
+            asker=self._asker,
         )
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -163,6 +166,7 @@ class Process:
         if not await self.queue.drained(within=STOP_SECONDS):
             logger.warning("passes did not end within %.0f s and are cancelled", STOP_SECONDS)
         elector = next((task for task in self._tasks if task.get_name() == "elector"), None)
+        await self._asker.close()
         others = [task for task in self._tasks if task is not elector]
         await _end(others)
         if elector is not None:

@@ -13,6 +13,7 @@ from tests.support.install import CHART, NAMESPACE
 from tests.support.onenode import ROOT
 
 from kindling_operator.settings import PREFIX, Settings
+from kindling_runtime.contract import ENGINE_PORT, RUNTIME_PORT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60, func_only=True)]
 
@@ -107,6 +108,7 @@ def test_the_operator_learns_every_setting(program: Helm) -> None:
             "--set=logLevel=debug",
             "--set=nameForeignHolders=true",
             "--set=developmentStore=true",
+            "--set=proveEndpoint=false",
             f"--set-json=runtimes=[{DESCRIBED}]",
             "--set=leaderElection.leaseDuration=60s",
         )
@@ -125,6 +127,7 @@ def test_the_operator_learns_every_setting(program: Helm) -> None:
         image_pull_secrets=("one", "two"),
         name_foreign_holders=True,
         development_store=True,
+        prove_endpoint=False,
         runtimes=f"[{DESCRIBED}]",
         pod_name="pod",
         pod_namespace=NAMESPACE,
@@ -209,7 +212,17 @@ def test_the_network_policy_names_ports_of_the_pod(program: Helm) -> None:
     assert policy["podSelector"] == only(manifests, "Deployment")["spec"]["selector"]
     assert ingress == {each["name"] for each in container["ports"]}
     assert [each["port"] for each in policy["egress"][0]["ports"]] == [443, 6443]
-    assert [each["port"] for each in policy["egress"][1]["ports"]] == [53, 53]
+    assert [each["port"] for each in policy["egress"][1]["ports"]] == [ENGINE_PORT, RUNTIME_PORT]
+    assert [each["port"] for each in policy["egress"][2]["ports"]] == [53, 53]
+
+
+def test_an_operator_that_asks_no_pods_may_not_reach_them(program: Helm) -> None:
+    policy = only(program.manifests("--set=proveEndpoint=false"), "NetworkPolicy")["spec"]
+
+    assert [[each["port"] for each in rule["ports"]] for rule in policy["egress"]] == [
+        [443, 6443],
+        [53, 53],
+    ]
 
 
 def test_the_network_policy_can_be_narrowed(program: Helm) -> None:
