@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from kindling_operator.model.names import Key, Kind
+from kindling_operator.model.names import LABEL_REVISION, Key, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,4 +194,10 @@ class ChildView:
     @property
     def annotations(self) -> Mapping[str, str]:
         found: Mapping[str, str] = self.manifest.get("metadata", {}).get("annotations", {})
+        return found
+
+    @property
+    def revision(self) -> str:
+        """The revision that it is labelled with, "" without one."""
+        found: str = self.manifest.get("metadata", {}).get("labels", {}).get(LABEL_REVISION, "")
         return found

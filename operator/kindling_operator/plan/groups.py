@@ -54,6 +54,16 @@ def lacks_groups(snapshot: Snapshot, plan: EnginePlan) -> Verdict | None:
     )
 
 
+def half_group_ends(pods: Iterable[PodView], group: GroupPlan) -> datetime | None:
+    """When a group must have all its nodes; None if it has them, or holds none."""
+    living = [pod for pod in pods if not pod.terminating]
+    bound = [pod for pod in living if pod.node]
+    if not bound or len(bound) >= group.size:
+        return None
+    unbound = [pod for pod in living if not pod.node]
+    return max(pod.created for pod in unbound or bound) + HALF_GROUP
+
+
 def with_groups(
     snapshot: Snapshot,
     model: ParsedModel,
@@ -91,7 +101,7 @@ def _chosen(
         number: _members(snapshot, model, child.ref.name)
         for number, child in group_sets(snapshot, model, revision).items()
     }
-    ends = {number: _deadline(pods, group) for number, pods in present.items()}
+    ends = {number: half_group_ends(pods, group) for number, pods in present.items()}
     late = {number for number, end in ends.items() if end is not None and snapshot.now >= end}
     if late:
         revision = replace(revision, released=snapshot.now)
@@ -122,16 +132,6 @@ def _held_until(revision: Revision, now: datetime) -> datetime | None:
 
 def _members(snapshot: Snapshot, model: ParsedModel, name: str) -> tuple[PodView, ...]:
     return tuple(pod for pod in snapshot.pods_of(model.key) if pod.group == name)
-
-
-def _deadline(pods: tuple[PodView, ...], group: GroupPlan) -> datetime | None:
-    """When a group must have all its nodes; None if it has them, or holds none."""
-    living = [pod for pod in pods if not pod.terminating]
-    bound = [pod for pod in living if pod.node]
-    if not bound or len(bound) >= group.size:
-        return None
-    unbound = [pod for pod in living if not pod.node]
-    return max(pod.created for pod in unbound or bound) + HALF_GROUP
 
 
 def _value(

@@ -45,16 +45,14 @@ def group_sets(
     snapshot: Snapshot, model: ParsedModel | Invalid, revision: Revision
 ) -> dict[int, ChildView]:
     """The LeaderWorkerSets of a revision by number, those left out that are being deleted."""
-    numbered = {
-        group_number(child.ref.name): child
+    numbered = (
+        (group_number(child.ref.name), child)
         for child in _own(snapshot, model)
         if child.ref.kind == LEADER_WORKER_SET and not child.terminating
-    }
-    return {
-        number: child
-        for number, child in sorted(numbered.items())
-        if child.ref.name == group_object_name(model.key.name, revision.hash, number)
-    }
+    )
+    name, hash_ = model.key.name, revision.hash
+    mine = {n: c for n, c in numbered if c.ref.name == group_object_name(name, hash_, n)}
+    return dict(sorted(mine.items()))
 
 
 def _own(snapshot: Snapshot, model: ParsedModel | Invalid) -> Iterable[ChildView]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kindling_operator.model.conditions import ConditionType as C
 from kindling_operator.model.conditions import Reason
-from kindling_operator.model.names import DEPLOYMENT, Key
+from kindling_operator.model.names import WORKLOAD_KINDS, Key
 from kindling_operator.model.names import revision_object_name as object_name
 from kindling_operator.model.objects import ChildView
 from kindling_operator.model.outcome import Outcome
@@ -31,7 +31,7 @@ class Facts:
     decision: Decision
     outcome: Outcome
     replicas: Replicas
-    deployments: tuple[ChildView, ...]
+    workloads: tuple[ChildView, ...]
 
     @property
     def key(self) -> Key:
@@ -41,21 +41,21 @@ class Facts:
     def running(self) -> bool:
         """Whether something of this model exists, so that the other conditions have a subject.
 
-        A name that was taken before the first Deployment was made leaves nothing.
+        A name that was taken before the first workload was made leaves nothing.
         """
         verdict = self.outcome.verdict
         taken = verdict is not None and verdict.condition is C.ACCEPTED
-        return bool(self.decision.targets) and (bool(self.deployments) or not taken)
+        return bool(self.decision.targets) and (bool(self.workloads) or not taken)
 
 
 def facts(snapshot: Snapshot, decision: Decision, outcome: Outcome) -> Facts:
     """The facts of one model."""
     uid = snapshot.models[decision.key].metadata.uid
     children = snapshot.children.get(decision.key, ())
-    deployments = tuple(
-        child for child in children if child.ref.kind == DEPLOYMENT and child.owner_uid == uid
+    workloads = tuple(
+        child for child in children if child.ref.kind in WORKLOAD_KINDS and child.owner_uid == uid
     )
-    return Facts(snapshot, decision, outcome, classify(snapshot, decision.key), deployments)
+    return Facts(snapshot, decision, outcome, classify(snapshot, decision.key), workloads)
 
 
 def verdicts(known: Facts, endpoint: str) -> tuple[Verdict, ...]:
@@ -108,7 +108,7 @@ def _scheduled(known: Facts) -> Verdict:
         return _not_accepted(C.SCHEDULED)
     return scheduling.scheduled(
         known.replicas,
-        known.deployments,
+        known.workloads,
         wanted=known.decision.desired_replicas,
         revision=known.decision.current,
     )
@@ -127,7 +127,7 @@ def _progressing(known: Facts) -> Verdict:
     return progress.progressing(
         known.decision,
         known.replicas,
-        known.deployments,
+        known.workloads,
         unanswered=answers.problem if answers is not None else "",
     )
 

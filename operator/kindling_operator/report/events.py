@@ -20,11 +20,12 @@ from kindling_operator.model.conditions import (
     fit_message,
     rfc3339,
 )
-from kindling_operator.model.names import DEPLOYMENT, GROUP, revision_object_name
+from kindling_operator.model.names import GROUP
 from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.plan import Decision
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.model.status import InferenceModelStatus
+from kindling_operator.plan.workloads import workload_of
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +70,7 @@ def transitions(
         _chosen(old, new),
         *_rollout(before, after),
         _scaled(snapshot, decision),
+        _released(snapshot, decision),
         _replica_ready(old, new),
         _replica_failed(before, after),
     )
@@ -112,14 +114,21 @@ def _scaled(snapshot: Snapshot, decision: Decision) -> Event | None:
     """The number of replicas of the current revision is about to change, or has just been."""
     if decision.current is None or not decision.targets:
         return None
-    name = revision_object_name(decision.key.name, decision.current.hash)
-    wanted = decision.targets[0].replicas
-    for child in snapshot.children.get(decision.key, ()):
-        if child.ref.kind == DEPLOYMENT and child.ref.name == name:
-            had = child.manifest.get("spec", {}).get("replicas", 1)
-            if had != wanted:
-                return Event(_NORMAL, "Scaled", "Scale", f"From {had} to {wanted} replicas.")
-    return None
+    stands = workload_of(snapshot, snapshot.models[decision.key], decision.current)
+    target = decision.targets[0]
+    wanted = target.replicas if target.revision.plan.group is None else len(target.groups)
+    if stands is None or stands.replicas == wanted:
+        return None
+    return Event(_NORMAL, "Scaled", "Scale", f"From {stands.replicas} to {wanted} replicas.")
+
+
+def _released(snapshot: Snapshot, decision: Decision) -> Event | None:
+    """A part of a group held GPUs for nothing, and gives them back in this pass."""
+    waits = decision.verdict(ConditionType.SCHEDULED)
+    released = decision.current.released if decision.current is not None else None
+    if waits is None or released is None or released != snapshot.now:
+        return None
+    return Event(_WARNING, "GroupReleased", "Scale", waits.message)
 
 
 def _replica_ready(old: InferenceModelStatus, new: InferenceModelStatus) -> Event | None:

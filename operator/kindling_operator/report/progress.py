@@ -19,7 +19,7 @@ def behind_endpoint(replicas: Replicas) -> int:
 def progressing(
     decision: Decision,
     replicas: Replicas,
-    deployments: Sequence[ChildView],
+    workloads: Sequence[ChildView],
     *,
     unanswered: str = "",
 ) -> Verdict:
@@ -44,7 +44,7 @@ def progressing(
             f" older ones stay, because {unanswered}.",
         )
     if len(ready) >= max(wanted, decision.desired_replicas):
-        return _settling(decision, replicas, deployments, name=name, wanted=wanted)
+        return _settling(decision, replicas, workloads, name=name, wanted=wanted)
     if len(decision.targets) > 1:
         waits = _what_it_waits_for(mine, replicas, current, wanted=wanted)
         return _verdict(
@@ -97,7 +97,7 @@ def _starting(
 def _settling(
     decision: Decision,
     replicas: Replicas,
-    deployments: Sequence[ChildView],
+    workloads: Sequence[ChildView],
     *,
     name: str,
     wanted: int,
@@ -109,13 +109,10 @@ def _settling(
             Reason.DRAINING,
             f"{_count(len(leaving), 'replica')} to leave after the last stream: {_names(leaving)}.",
         )
-    wanted_names = {
-        revision_object_name(decision.key.name, target.revision.hash)
-        for target in decision.targets
-        if target.replicas
-    }
-    old = [child for child in deployments if child.ref.name != name]
-    if len(wanted_names) > 1 or any(child.status.get("replicas", 0) for child in old):
+    wanted_hashes = {target.revision.hash for target in decision.targets if target.replicas}
+    current = decision.current.hash if decision.current is not None else ""
+    old = [child for child in workloads if child.revision != current]
+    if len(wanted_hashes) > 1 or any(child.status.get("replicas", 0) for child in old):
         return _verdict(
             Reason.ROLLING_OUT,
             f"{wanted} of {wanted} replicas run revision {name}; the older ones leave once it"

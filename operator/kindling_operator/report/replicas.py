@@ -1,13 +1,18 @@
-"""The serving pods of one model, each in one class; conditions and counts read only the classes."""
+"""The replicas of one model, each in one class; conditions and counts read only the classes.
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+A replica is a pod, or a group of pods: of a group, the pod that is furthest from serving tells.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from kindling_operator.model.names import Key
 from kindling_operator.model.objects import PodView
 from kindling_operator.model.snapshot import Snapshot
+from kindling_runtime.contract import Reason as Told
+from kindling_runtime.contract import read_last_words
 
 # Reasons with which the kubelet says that an image cannot be had (pkg/kubelet/images/types.go).
 _IMAGE: Final = frozenset(
@@ -69,11 +74,25 @@ _CHECKS: Final[tuple[tuple[PodState, Callable[[PodView], bool]], ...]] = (
 )
 
 
+# Which of a group's pods tells about it: the first state that one of them is in.
+_TELLS: Final = (
+    PodState.UNSCHEDULABLE,
+    PodState.PENDING,
+    PodState.FAILED,
+    PodState.NOT_STARTED,
+    PodState.IMAGE,
+    PodState.CREATING,
+    PodState.LOADING,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """The pods of one model by state; `serving` stand behind the endpoint."""
+    """The replicas of one model by state, each as one of its pods; `members` are all pods of each
+    group, by its name."""
 
     by_state: dict[PodState, tuple[PodView, ...]]
+    members: Mapping[str, tuple[PodView, ...]] = field(default_factory=dict)
 
     def of(self, *states: PodState) -> tuple[PodView, ...]:
         """The pods in any of these states, by name."""
@@ -92,18 +111,38 @@ class Replicas:
 
 
 def classify(snapshot: Snapshot, key: Key) -> Replicas:
-    """Every serving pod of a model in exactly one class."""
+    """Every replica of a model in exactly one class."""
     behind = frozenset(snapshot.endpoints.get(key, ()))
-    return Replicas(_grouped(snapshot.pods_of(key), behind))
+    members: dict[str, tuple[PodView, ...]] = {}
+    found: dict[PodState, list[PodView]] = {}
+    for pod in snapshot.pods_of(key):
+        if pod.group:
+            members[pod.group] = (*members.get(pod.group, ()), pod)
+        else:
+            found.setdefault(state_of(pod, behind=pod.name in behind), []).append(pod)
+    for pods in members.values():
+        state, pod = _of_group(pods, behind)
+        found.setdefault(state, []).append(pod)
+    return Replicas({state: tuple(pods) for state, pods in found.items()}, members)
 
 
-def _grouped(
-    pods: Iterable[PodView], behind: frozenset[str]
-) -> dict[PodState, tuple[PodView, ...]]:
-    groups: dict[PodState, list[PodView]] = {}
-    for pod in pods:
-        groups.setdefault(state_of(pod, behind=pod.name in behind), []).append(pod)
-    return {state: tuple(found) for state, found in groups.items()}
+def _of_group(pods: tuple[PodView, ...], behind: frozenset[str]) -> tuple[PodState, PodView]:
+    """The state of a group and the pod that tells: the leader once all are ready, or it leaves."""
+    states = {pod.name: state_of(pod, behind=pod.name in behind) for pod in pods}
+    leader = min(pods, key=lambda pod: pod.rank)
+    if states[leader.name] is PodState.LEAVING:
+        return PodState.LEAVING, leader
+    for state in _TELLS:
+        telling = [pod for pod in pods if states[pod.name] is state]
+        if telling:
+            # Of engines that end together, the first cause says more than its echoes.
+            return state, min(telling, key=lambda pod: (_is_echo(pod), pod.rank))
+    return states[leader.name], leader
+
+
+def _is_echo(pod: PodView) -> bool:
+    """Whether the engine ended only because another of its group did."""
+    return read_last_words(pod.ended_message)[0] is Told.GROUP_BROKEN
 
 
 def state_of(pod: PodView, *, behind: bool) -> PodState:

@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 
 from kindling_operator.model.conditions import ConditionType, Reason
-from kindling_operator.model.objects import ChildView
-from kindling_operator.model.plan import Revision, Verdict
+from kindling_operator.model.names import group_number
+from kindling_operator.model.objects import ChildView, PodView
+from kindling_operator.model.plan import GroupPlan, Revision, Verdict
+from kindling_operator.plan.groups import half_group_ends
 from kindling_operator.report import failures
 from kindling_operator.report.replicas import PodState, Replicas
 
 
 def scheduled(
     replicas: Replicas,
-    deployments: Sequence[ChildView],
+    workloads: Sequence[ChildView],
     *,
     wanted: int,
     revision: Revision | None,
@@ -20,28 +22,74 @@ def scheduled(
 
     Only replicas of the current revision count: older ones are on their way out, and have nodes.
     """
-    for deployment in deployments:
-        if deployment.failure:
+    for workload in workloads:
+        if workload.failure:
             return _verdict(
                 Reason.PODS_REFUSED,
-                f"The cluster refuses the pods of {deployment.ref}"
-                f" ({deployment.failure.rstrip('.')}): {_fix_of_refusal(deployment.failure)}.",
+                f"The cluster refuses the pods of {workload.ref}"
+                f" ({workload.failure.rstrip('.')}): {_fix_of_refusal(workload.failure)}.",
             )
     for pod in replicas.of(PodState.IMAGE):
         return failures.image(pod, revision, ConditionType.SCHEDULED)
     hash_ = revision.hash if revision is not None else None
     living = [pod for pod in replicas.living if hash_ in {None, pod.revision}]
     stuck = [pod for pod in replicas.of(PodState.UNSCHEDULABLE) if pod in living]
+    group = revision.plan.group if revision is not None else None
+    if stuck and group is not None:
+        return _half_group(stuck[0], replicas.members.get(stuck[0].group, ()), group)
     if stuck:
         return _unschedulable(stuck[0].unschedulable, len(stuck), wanted)
-    placed = sum(1 for pod in living if pod.node)
-    if placed < wanted:
-        return _verdict(
-            Reason.PODS_PENDING,
-            f"{wanted - placed} of {wanted} replicas wait for the scheduler's first answer.",
-        )
+    placed = [pod for pod in living if _has_nodes(pod, replicas, group)]
+    if len(placed) < wanted:
+        return _pending(living, placed, replicas, group, wanted=wanted)
     return _verdict(
-        Reason.PODS_SCHEDULED, f"{placed} of {max(wanted, placed)} replicas have a node."
+        Reason.PODS_SCHEDULED,
+        f"{len(placed)} of {max(wanted, len(placed))} replicas have"
+        f" {'a node' if group is None else f'{group.size} nodes'}.",
+    )
+
+
+def _has_nodes(pod: PodView, replicas: Replicas, group: GroupPlan | None) -> bool:
+    """Whether a replica has all the nodes that it needs."""
+    if group is None:
+        return bool(pod.node)
+    return _placed(replicas.members.get(pod.group, ())) >= group.size
+
+
+def _placed(members: Sequence[PodView]) -> int:
+    return sum(1 for pod in members if pod.node and not pod.terminating)
+
+
+def _pending(
+    living: Sequence[PodView],
+    placed: Sequence[PodView],
+    replicas: Replicas,
+    group: GroupPlan | None,
+    *,
+    wanted: int,
+) -> Verdict:
+    """Some have no node, and nobody has said why yet."""
+    waiting = next((pod for pod in living if pod not in placed), None)
+    if group is None or waiting is None:
+        told = f"{wanted - len(placed)} of {wanted} replicas wait for the scheduler's first answer."
+        return _verdict(Reason.PODS_PENDING, told)
+    members = replicas.members.get(waiting.group, ())
+    return _verdict(
+        Reason.PODS_PENDING,
+        f"Replica {group_number(waiting.group)}: {_placed(members)} of {group.size} pods have a"
+        f" node, {len(members)} exist.",
+    )
+
+
+def _half_group(pod: PodView, members: Sequence[PodView], group: GroupPlan) -> Verdict:
+    """A group of which a pod has no node, with what becomes of those that have one."""
+    reason, fix = _reading(pod.unschedulable)
+    end = half_group_ends(members, group)
+    release = f", or it gives its GPUs back at {end:%H:%M} UTC" if end is not None else ""
+    return _verdict(
+        reason,
+        f"Replica {group_number(pod.group)}: {_placed(members)} of {group.size} pods have a node,"
+        f" and {pod.name} has none ({pod.unschedulable.rstrip('.')}): {fix}{release}.",
     )
 
 

@@ -8,10 +8,10 @@ from kindling_operator.model.conditions import (
     set_condition,
 )
 from kindling_operator.model.names import (
+    LABEL_FOLLOWER,
     LABEL_MODEL,
     LABEL_ROLE,
     ROLE_LEADER,
-    Key,
     endpoint_url,
     revision_object_name,
 )
@@ -45,15 +45,20 @@ def status(snapshot: Snapshot, decision: Decision, outcome: Outcome) -> Inferenc
         ready_replicas=len(known.replicas.ready),
         updated_replicas=sum(1 for pod in living if current and pod.revision == current.hash),
         draining_replicas=len(known.replicas.of(PodState.LEAVING)),
-        selector=selector(decision.key),
+        selector=selector(decision),
         plan=plan_status(decision) if known.running else None,
         conditions=_conditions(known, model, endpoint),
     )
 
 
-def selector(key: Key) -> str:
-    """Label selector of the pods that count as replicas."""
-    return f"{LABEL_MODEL}={key.name},{LABEL_ROLE}={ROLE_LEADER}"
+def selector(decision: Decision) -> str:
+    """Label selector of the pods that count as replicas: one of each, so that an autoscaler, which
+    counts what it matches, counts replicas."""
+    leaders = f"{LABEL_MODEL}={decision.key.name},{LABEL_ROLE}={ROLE_LEADER}"
+    groups = (target.revision.plan.group for target in decision.targets)
+    if any(any(group.serving[1:]) for group in groups if group is not None):
+        return f"{leaders},!{LABEL_FOLLOWER}"
+    return leaders
 
 
 def _endpoint(model: ParsedModel | Invalid, decision: Decision) -> str:
