@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -37,6 +37,11 @@ class GroupCluster(Cluster):
     def snapshot(self) -> Snapshot:
         """As the planner sees it."""
         return replace(super().snapshot(), absent=self.absent)
+
+    def apply(self, spec: Mapping[str, Any], *, key: Key = KEY, **metadata: Any) -> GroupCluster:
+        """The user applies a spec."""
+        super().apply(spec, key=key, **metadata)
+        return self
 
     def step(self, key: Key = KEY) -> Decision:
         """One pass of the operator. The pods of a group go with its LeaderWorkerSet."""

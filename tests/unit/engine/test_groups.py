@@ -31,7 +31,9 @@ def read(cluster: GroupCluster) -> Any:
 
 
 def condition(cluster: GroupCluster, kind: str) -> Condition:
-    return next(each for each in read(cluster).conditions if each.type == kind)
+    [found] = (each for each in read(cluster).conditions if each.type == kind)
+    assert isinstance(found, Condition)
+    return found
 
 
 def changed(cluster: GroupCluster, rank: int, **fields: Any) -> None:
