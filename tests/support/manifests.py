@@ -136,3 +136,23 @@ def scaler(name: str, namespace: str, *, target: str, most: int) -> Object:
             ],
         },
     }
+
+
+def requested_gpus(manifests: Any) -> int:
+    """GPUs that all pods of all manifests request."""
+    found = 0
+    for manifest in manifests:
+        spec = manifest.get("spec", {})
+        match manifest["kind"]:
+            case "Deployment":
+                found += spec["replicas"] * _of_pod(spec["template"])
+            case "LeaderWorkerSet":
+                group = spec["leaderWorkerTemplate"]
+                workers = (group["size"] - 1) * _of_pod(group["workerTemplate"])
+                found += spec["replicas"] * (_of_pod(group["leaderTemplate"]) + workers)
+    return found
+
+
+def _of_pod(template: Any) -> int:
+    (container,) = template["spec"]["containers"]
+    return int(container["resources"]["limits"].get(names.GPU_RESOURCE, 0))

@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import product
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from tests.support.builders import Cluster
+from tests.support.manifests import requested_gpus
 from tests.support.random_clusters import random_cluster
 
 from kindling_operator.model.conditions import MESSAGE_BYTES, ConditionType, Reason
 from kindling_operator.model.conditions_table import REASONS
 from kindling_operator.model.layout import Layout
-from kindling_operator.model.names import GPU_RESOURCE, Key
+from kindling_operator.model.names import Key
 from kindling_operator.model.parse import ParsedModel
 from kindling_operator.model.plan import Decision, EnginePlan
 from kindling_operator.plan.better import layout_of
@@ -38,26 +39,6 @@ def well_said(decision: Decision) -> None:
         assert verdict.condition in REASONS[verdict.reason].on
         assert verdict.message.endswith(".")
         assert len(verdict.message.encode()) <= MESSAGE_BYTES
-
-
-def requested(manifests: Any) -> int:
-    """GPUs that all pods of all manifests request."""
-    found = 0
-    for manifest in manifests:
-        spec = manifest.get("spec", {})
-        match manifest["kind"]:
-            case "Deployment":
-                found += spec["replicas"] * _of_pod(spec["template"])
-            case "LeaderWorkerSet":
-                group = spec["leaderWorkerTemplate"]
-                workers = (group["size"] - 1) * _of_pod(group["workerTemplate"])
-                found += spec["replicas"] * (_of_pod(group["leaderTemplate"]) + workers)
-    return found
-
-
-def _of_pod(template: Any) -> int:
-    (container,) = template["spec"]["containers"]
-    return int(container["resources"]["limits"].get(GPU_RESOURCE, 0))
 
 
 def follows_the_rules(found: Cluster, key: Key, plan: EnginePlan) -> None:
@@ -116,7 +97,7 @@ def judged(seed: int) -> Counter[Reason]:
             len(target.groups) if plan.group is not None else target.replicas
             for target in decision.targets
         )
-        assert requested(manifests) == gpus * made
+        assert requested_gpus(manifests) == gpus * made
         assert made <= model.spec.replicas
     return reasons
 
