@@ -75,6 +75,12 @@ ARCHITECTURE: Final = {
         "`replicatedBytes` and `expertBytes` are parts of `bytes` and must not exceed its 5"
         " together",
     ),
+    "a range of versions with a blank": Refusal(
+        custom(checkpoints=[{"name": "BF16", "bytes": 5, "transformers": ">=5.16, <6"}]),
+        "spec.model.custom.checkpoints[0].transformers",
+        "write bounds such as >=5.18 or >=5.10,<5.17, without blanks",
+        ">=5.16, <6",
+    ),
     "a class name with a blank": Refusal(
         custom(architecture="Qwen3 For"),
         "spec.model.custom.architecture",

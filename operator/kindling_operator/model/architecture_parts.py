@@ -1,7 +1,7 @@
 """The parts of an architecture that are about weights: experts, drafts, towers, checkpoints."""
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 from msgspec import Meta
 
@@ -24,6 +24,8 @@ from kindling_operator.model.fields import (
     Spec,
     Text,
     doc,
+    matches,
+    text,
 )
 
 BytesOrNone = Annotated[int, Meta(ge=0, le=MAX_EXACT)]
@@ -118,6 +120,19 @@ class Tower(Spec, frozen=True, kw_only=True):
     bytes: Annotated[ByteCount, doc("Size of its weights in memory, in bytes.")]
 
 
+_BOUND: Final = "(>=|<=|==|>|<)[0-9]+([.][0-9]+){0,3}"
+VersionRange = Annotated[
+    str,
+    text(
+        64,
+        matches(
+            f"^{_BOUND}(,{_BOUND})*$",
+            "write bounds such as >=5.18 or >=5.10,<5.17, without blanks",
+        ),
+    ),
+]
+
+
 class Checkpoint(Spec, frozen=True, kw_only=True):
     """One published set of weights."""
 
@@ -141,4 +156,11 @@ class Checkpoint(Spec, frozen=True, kw_only=True):
         ),
     ] = None
     repository: Annotated[Text | None, doc("Where the weights are published, as a URI.")] = None
+    transformers: Annotated[
+        VersionRange | None,
+        doc(
+            "Releases of the Python package transformers that the files need, such as >=5.18 or"
+            " >=5.10,<5.17. Default: every release that vLLM takes."
+        ),
+    ] = None
     revision: Annotated[Revision | None, doc("Commit or digest of the published weights.")] = None

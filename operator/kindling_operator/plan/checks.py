@@ -191,6 +191,7 @@ CHECKS: tuple[Check, ...] = (
     field_is_not_yet_supported,
     architecture_does_not_add_up,
     serving.architecture_is_gone_from_vllm,
+    serving.cpu_image_has_another_transformers,
     checkpoint_does_not_exist,
     context_is_longer_than_the_model,
     modality_is_not_the_models,

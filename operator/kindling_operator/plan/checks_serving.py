@@ -16,6 +16,7 @@ from kindling_operator.plan.media import encoder_bytes, takes_media
 from kindling_operator.plan.mounts import LOCAL_SCHEMES, weights_mount
 from kindling_operator.plan.refusal import refusal
 from kindling_operator.plan.rules.features import asked_host_memory
+from kindling_operator.plan.rules.hardware import transformers_problem
 from kindling_operator.plan.subject import Subject
 
 RUST = "vllm-rs"
@@ -65,6 +66,20 @@ def architecture_is_gone_from_vllm(subject: Subject) -> Verdict | None:
                 f" runtime image has {facts.vllm}: describe an image with vLLM {last} under the"
                 " chart's `runtimes` and name it in spec.runtime.image, or serve another model.",
             )
+    return None
+
+
+def cpu_image_has_another_transformers(subject: Subject) -> Verdict | None:
+    """As the rule `checkpoint_needs_another_transformers`, for a model that runs on CPU alone.
+
+    Source: `transformers` of the runtime (vLLM's METADATA) and of the checkpoint.
+    """
+    if _on_gpu(subject):
+        return None
+    for checkpoint in subject.architecture.checkpoints:
+        problem = transformers_problem(subject, checkpoint, Device.CPU)
+        if problem is not None:
+            return refusal(Reason.BROKEN_COMBINATION, problem)
     return None
 
 

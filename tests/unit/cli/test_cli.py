@@ -258,45 +258,6 @@ def test_a_file_without_models(files: Files, capsys: pytest.CaptureFixture[str])
     )
 
 
-def test_an_image_is_judged_by_its_description(
-    files: Files, capsys: pytest.CaptureFixture[str]
-) -> None:
-    digest = f"sha256:{1:064x}"
-    facts = {
-        "name": "ours",
-        "device": "CPU",
-        "vllm": "0.32.1",
-        "digests": [digest],
-        "cpuArchitectures": ["amd64"],
-        "inFlight": 1,
-        "blockTokens": 64,
-        "batchedTokens": 2048,
-        "sources": {},
-    }
-    spec = tiny_spec(runtime={"image": f"mirror.test/own@{digest}"})
-    described = files.write("runtimes.yaml", [facts])
-
-    assert files.plan(model(spec)) == 0
-    assert "unverified, nobody has described spec.runtime.image" in joined(capsys)
-    assert files.plan(model(spec), more=(f"--runtimes={described}",)) == 0
-    assert "unverified" not in joined(capsys)
-
-
-def test_a_file_that_describes_no_image_is_named(
-    files: Files, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = files.write("runtimes.yaml", {"name": "ours"})
-
-    assert files.plan(model(tiny_spec()), more=(f"--runtimes={path}",)) == 2
-    assert "runtimes.yaml describes no runtime images: runtimes: Expected" in joined(capsys)
-
-
-def joined(capsys: pytest.CaptureFixture[str]) -> str:
-    """What was printed, lines joined."""
-    told = capsys.readouterr()
-    return " ".join(f"{told.out} {told.err}".split())
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -27,6 +27,10 @@ DIGEST: Final = f"sha256:{1:064x}"
 
 OWN: Final = {
     "dense": tiny_architecture(devices=["GPU"]),
+    "older": tiny_architecture(
+        devices=["GPU"],
+        checkpoints=[{"name": "BF16", "bytes": 5_781_504, "transformers": ">=5.2,<5.10"}],
+    ),
     "moe": tiny_architecture(
         devices=["GPU"],
         experts={"count": 8, "perToken": 2, "layers": 4, "intermediateSize": 65},
@@ -186,6 +190,14 @@ HARDWARE: Final = (
         " file: add it to the image, or use the release's own.",
         checkpoint=CheckpointName.NVFP4,
         installed=without_package("gguf"),
+    ),
+    Case(
+        "checkpoint_needs_another_transformers",
+        "older",
+        BROKEN,
+        "custom BF16 needs transformers >=5.2,<5.10 and the runtime image cuda (vLLM 0.33.0) has"
+        " >=5.16.1,<5.21: describe an image that has it under the chart's `runtimes` and name it in"
+        " spec.runtime.image, or use another checkpoint.",
     ),
     Case(
         "slices_do_not_add_up",

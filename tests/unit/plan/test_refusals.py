@@ -170,6 +170,13 @@ CASES = {
         " the runtime image has 0.32.0: describe an image with vLLM 0.25.0 under the chart's"
         " `runtimes` and name it in spec.runtime.image, or serve another model.",
     ),
+    "a checkpoint for a later transformers": Case(
+        custom(checkpoints=[{"name": "BF16", "bytes": 5_781_504, "transformers": ">=5.20"}]),
+        Reason.BROKEN_COMBINATION,
+        "custom BF16 needs transformers >=5.20 and the runtime image cpu (vLLM 0.32.0) has"
+        " >=5.16.1,<5.20.0: describe an image that has it under the chart's `runtimes` and name it"
+        " in spec.runtime.image, or use another checkpoint.",
+    ),
     "hosts to fetch media from, for a model of text": Case(
         catalog_spec("flint", serving={"mediaDomains": ["assets.example.com"]}),
         Reason.INVALID_SPEC,

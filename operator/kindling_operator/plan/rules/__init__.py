@@ -24,6 +24,7 @@ OPTION_RULES: tuple[OptionRule, ...] = (
     hardware.combination_is_broken,
     hardware.combination_is_unverified,
     hardware.image_lacks_a_package,
+    hardware.checkpoint_needs_another_transformers,
     hardware.slices_do_not_add_up,
     # The layout.
     parallelism.tensor_is_no_size_of_the_model,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kindling_operator.model.architecture import CapabilityStatus, Device
+from kindling_operator.model.architecture import CapabilityStatus, Checkpoint, Device
 from kindling_operator.model.conditions import Reason
 from kindling_operator.plan.candidate import Candidate, Refusal
 from kindling_operator.plan.capabilities import (
@@ -13,6 +13,8 @@ from kindling_operator.plan.capabilities import (
     status_of,
     supported_families,
 )
+from kindling_operator.plan.subject import Subject
+from kindling_operator.plan.versions import overlap
 
 
 def image_is_not_built_for_the_cpu(candidate: Candidate) -> Refusal | None:
@@ -48,6 +50,28 @@ def driver_is_too_old(candidate: Candidate) -> Refusal | None:
         Reason.NO_SUPPORTED_GPU,
         f"The nodes with {candidate.gpu.product} have NVIDIA driver {found} and the runtime image's"
         f" CUDA {facts.cuda} needs {facts.driver} or later: upgrade the driver of these nodes.",
+    )
+
+
+def checkpoint_needs_another_transformers(candidate: Candidate) -> Refusal | None:
+    """A checkpoint's own files may need releases of transformers that this vLLM does not take.
+
+    Source: `transformers` of the runtime (vLLM's METADATA) and of the checkpoint.
+    """
+    problem = transformers_problem(candidate.subject, candidate.checkpoint, Device.GPU)
+    return None if problem is None else Refusal(Reason.BROKEN_COMBINATION, problem)
+
+
+def transformers_problem(subject: Subject, checkpoint: Checkpoint, device: Device) -> str | None:
+    """What a checkpoint needs and the image does not have, in one sentence; None if it fits."""
+    facts, wanted = runtime_for(subject, device), checkpoint.transformers or ""
+    if overlap(wanted, facts.transformers):
+        return None
+    return (
+        f"{subject.entry.title} {checkpoint.name.value} needs transformers {wanted} and the runtime"
+        f" image {facts.name} (vLLM {facts.vllm}) has {facts.transformers}: describe an image that"
+        " has it under the chart's `runtimes` and name it in spec.runtime.image, or use another"
+        " checkpoint."
     )
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kindling_operator.model.api_placement import Parallelism
 from kindling_operator.model.api_serving import Frontend
 from kindling_operator.model.architecture import Architecture, CapabilityStatus
 from kindling_operator.model.conditions import Reason
 from kindling_operator.plan.candidate import Candidate, Refusal
 from kindling_operator.plan.capabilities import Feature, either, status_of
-from kindling_operator.plan.subject import Subject
+from kindling_operator.plan.pins import pins_of
 
 _MOST_TENSOR = 64
 """The largest tensor-parallel size that the API takes."""
@@ -126,7 +125,7 @@ def layout_is_known_to_fail(candidate: Candidate) -> Refusal | None:
     ]
     for feature, field, short in used:
         known = status_of(candidate.subject, checkpoint, candidate.gpu, feature)
-        pinned = getattr(_pins(candidate.subject), field) is not None
+        pinned = getattr(pins_of(candidate.subject), field) is not None
         if known is None or known.status is CapabilityStatus.SUPPORTED:
             continue
         if known.status is CapabilityStatus.UNVERIFIED and pinned:
@@ -169,14 +168,9 @@ def _undivided(architecture: Architecture, tensor: int) -> Iterator[str]:
         yield f"the width {shared.intermediate_size} of the shared experts"
 
 
-def _pins(subject: Subject) -> Parallelism:
-    pinned = subject.spec.placement.parallelism if subject.spec.placement is not None else None
-    return pinned or Parallelism()
-
-
 def _name(candidate: Candidate, field: str, short: str) -> str:
     """The pin that asks for it as the user wrote it, else the layout's own word."""
-    pinned = getattr(_pins(candidate.subject), field)
+    pinned = getattr(pins_of(candidate.subject), field)
     if pinned is None:
         return short
     return f"spec.placement.parallelism.{field} {str(pinned).lower()}"
