@@ -65,7 +65,7 @@ def test_flint_on_one_h200(
 
     speed = speed_of(candidate(flint, "NVIDIA-H200", checkpoint=checkpoint), context)
 
-    assert abs(error(milliseconds(speed), measured)) <= 0.20
+    assert abs(error(milliseconds(speed), measured)) <= (0.20 if requests > 1 else 0.11)
 
 
 @pytest.mark.parametrize(("checkpoint", "measured"), [(BF16, 2.34), (NVFP4, 1.78)])
@@ -73,14 +73,14 @@ def test_flint_on_one_gb200(checkpoint: CheckpointName, measured: float) -> None
     """A forward pass with Flint's own kernels, as published."""
     speed = speed_of(candidate(subject("flint"), "NVIDIA-GB200", checkpoint=checkpoint), 1_024)
 
-    assert abs(error(milliseconds(speed), measured)) < 0.12
+    assert abs(error(milliseconds(speed), measured)) < 0.06
 
 
 def test_flint_on_one_gb200_at_100k() -> None:
     """2.06 ms a token end to end, as published."""
     speed = speed_of(candidate(subject("flint"), "NVIDIA-GB200", checkpoint=NVFP4), 100_000)
 
-    assert abs(error(milliseconds(speed), 2.06)) < 0.15
+    assert abs(error(milliseconds(speed), 2.06)) < 0.08
 
 
 def cut(draft: int = 0, **installed: Any) -> Candidate:
@@ -107,7 +107,7 @@ def test_inkling_cut_on_one_h200(draft: int, context: int, measured: float) -> N
     """Drafts of random weights are never accepted, so these are times of a step."""
     speed = speed_of(cut(draft), context)
 
-    assert abs(error(milliseconds(speed), measured)) < 0.08
+    assert abs(error(milliseconds(speed), measured)) < 0.05
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_inkling_cut_with_a_split_kv_cache(context: int, measured: float) -> Non
     """Trap T33: the plan knows which of the two kernels it is made for."""
     speed = speed_of(cut(installed=split_kv()), context)
 
-    assert abs(error(milliseconds(speed), measured)) < 0.08
+    assert abs(error(milliseconds(speed), measured)) < 0.03
 
 
 @pytest.mark.parametrize(("draft", "measured"), [(0, 140), (8, 380)])
@@ -127,7 +127,7 @@ def test_inkling_on_four_gb200(draft: int, measured: float) -> None:
         subject("inkling"), "NVIDIA-GB200", Layout(tensor=4), checkpoint=NVFP4, draft=draft
     )
 
-    assert abs(error(1e9 / token_nanoseconds(way, 8_192), measured)) < 0.08
+    assert abs(error(1e9 / token_nanoseconds(way, 8_192), measured)) < 0.03
 
 
 def test_accepted_drafts_are_those_before_the_first_wrong_one() -> None:
