@@ -164,22 +164,22 @@ NO_GPU = {
         [tainted(H200, "team")],
         {},
         "No GPU for Flint (it needs sm90, sm100 or sm103, such as one GPU of 32 GiB for NVFP4): no"
-        " usable node says that it has one, 8 x NVIDIA-H200 (sm90) are on nodes that are not ready, cordoned, tainted or not"
-        " selected; add a node or correct what keeps them out.",
+        " usable node says that it has one, 8 x NVIDIA-H200 (sm90) are on nodes that are not ready,"
+        " cordoned, tainted or not selected; add a node or correct what keeps them out.",
     ),
     "GPUs without labels": (
         [replace(H200, labels={})],
         {},
         "No GPU for Flint (it needs sm90, sm100 or sm103, such as one GPU of 32 GiB for NVFP4): no"
-        " usable node says that it has one, 1 node lacks the labels of NVIDIA's GPU feature discovery; add a node or correct what"
-        " keeps them out.",
+        " usable node says that it has one, 1 node lacks the labels of NVIDIA's GPU feature"
+        " discovery; add a node or correct what keeps them out.",
     ),
     "a spec that excludes them all": (
         [H200],
         {"gpu": {"products": ["NVIDIA-B200"], "minMemory": "150Gi"}},
         "No GPU for Flint (it needs sm90, sm100 or sm103, such as one GPU of 32 GiB for NVFP4)"
-        " within spec.placement.gpu.products NVIDIA-B200 and spec.placement.gpu.minMemory 150Gi: the usable nodes have 8 x"
-        " NVIDIA-H200 (sm90); add a node or correct what keeps them out.",
+        " within spec.placement.gpu.products NVIDIA-B200 and spec.placement.gpu.minMemory 150Gi:"
+        " the usable nodes have 8 x NVIDIA-H200 (sm90); add a node or correct what keeps them out.",
     ),
 }
 
