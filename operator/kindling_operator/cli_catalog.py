@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 
 from kindling_operator import catalog
+from kindling_operator.catalog import runtimes
 from kindling_operator.catalog.facts import facts
 from kindling_operator.cli_catalog_import import import_command
 from kindling_operator.cli_failure import usage
@@ -44,9 +46,28 @@ def catalog_command(options: argparse.Namespace) -> int:
         known = ", ".join(catalog.NAMES)
         raise usage(f"the catalog has no {options.name!r}; it has {known}")
     entry = catalog.load(options.name)
-    for path, value in facts(entry):
-        print(f"{path:<48} {value:<40} {catalog.source_of(entry, path)}".rstrip())
+    told = ((path, value, catalog.source_of(entry, path)) for path, value in facts(entry))
+    for path, value, source in (*told, *runtime_facts(entry)):
+        print(f"{path:<48} {value:<40} {source}".rstrip())
     return 0
+
+
+def runtime_facts(entry: CatalogEntry) -> Iterator[tuple[str, str, str]]:
+    """What this release's images can do with a model: path, value, source."""
+    for runtime in runtimes.load_all().values():
+        model = runtime.on(entry.architecture.architecture)
+        if model is None:
+            continue
+        where = f"runtimes.{runtime.name}"
+        yield f"{where}.vllm", runtime.vllm, runtime.sources.get("vllm", "")
+        for each in model.capabilities:
+            other = None if each.feature else "otherGPUs"
+            about = (each.feature, each.gpu_architecture or other, each.checkpoint)
+            words = ".".join(str(word) for word in about if word)
+            yield f"{where}.{words}", each.status.value, f"{each.reason} ({each.source})"
+        for kernel in model.kernels:
+            words = ".".join(("kernel", kernel.kind.value, *kernel.gpu_architectures))
+            yield f"{where}.{words}", kernel.backend, kernel.source
 
 
 def _line(entry: CatalogEntry) -> str:

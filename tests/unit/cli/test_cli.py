@@ -286,6 +286,18 @@ def test_the_catalog_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+def test_a_catalog_entry_shows_what_the_images_can_do_with_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["catalog", "inkling"]) == 0
+
+    told = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert told["runtimes.cuda.sm90.NVFP4"].startswith("Unverified ")
+    assert told["runtimes.cuda.otherGPUs"].startswith("Broken ")
+    assert told["runtimes.cuda.MTPWithPP"].startswith("Broken ")
+    assert told["runtimes.cuda.kernel.Conv"].startswith("INKLING_SCONV_SWA ")
+
+
 def test_a_catalog_entry_shows_each_fact_with_its_source(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
