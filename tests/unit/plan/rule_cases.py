@@ -27,6 +27,7 @@ DIGEST: Final = f"sha256:{1:064x}"
 
 OWN: Final = {
     "dense": tiny_architecture(devices=["GPU"]),
+    "odd": tiny_architecture(devices=["GPU"], intermediateSize=511, tensorParallelSizes=[2, 4]),
     "older": tiny_architecture(
         devices=["GPU"],
         checkpoints=[{"name": "BF16", "bytes": 5_781_504, "transformers": ">=5.2,<5.10"}],

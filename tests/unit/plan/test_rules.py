@@ -128,3 +128,26 @@ def test_an_image_that_nobody_described_may_be_built_for_any_cpu() -> None:
         rules.judge_option(candidate("flint", gpu=GB200, installed=installed, runtime=own)) is None
     )
     assert rules.unverified_image(candidate("flint", runtime=own).subject, Device.GPU)
+
+
+def test_a_model_that_runs_nowhere_is_refused_all_the_same() -> None:
+    models = tuple(
+        structs.replace(m, capabilities=tuple(c for c in m.capabilities if c.status == "Broken"))
+        for m in CUDA.models
+    )
+
+    refused = rules.judge_option(candidate("flint", installed=with_facts(models=models)))
+
+    assert refused is not None
+    assert refused.message.endswith(
+        "for this GPU has both sinks and FlashInfer: use another image."
+    )
+
+
+def test_an_architecture_that_divides_by_nothing_is_refused_all_the_same() -> None:
+    refused = rules.judge_option(candidate("odd", layout=Layout(tensor=2)))
+
+    assert refused is not None
+    assert refused.message == (
+        "TP2 does not divide the MLP width 511: correct the architecture, or leave it out."
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kindling_operator.model.architecture import CapabilityStatus
+from kindling_operator.model.architecture import Capability, CapabilityStatus
 from kindling_operator.model.conditions import Reason
 from kindling_operator.model.layout import Layout
 from kindling_operator.model.quantities import format_bytes, quantity_bytes
@@ -17,11 +17,10 @@ def adapters_do_not_work(candidate: Candidate) -> Refusal | None:
 
     Source: the capability's own. Who lists adapters insists on them.
     """
-    subject = candidate.subject
-    if not subject.spec.serving.adapters:
+    if not candidate.subject.spec.serving.adapters:
         return None
-    known = status_of(subject, candidate.checkpoint.name, candidate.gpu, Feature.LORA)
-    if known is None or known.status is not CapabilityStatus.BROKEN:
+    known = _broken(candidate, Feature.LORA)
+    if known is None:
         return None
     return Refusal(
         Reason.BROKEN_COMBINATION,
@@ -35,11 +34,10 @@ def host_tier_does_not_work(candidate: Candidate) -> Refusal | None:
 
     Source: the capability's own. Who gives a size insists on it.
     """
-    subject = candidate.subject
-    if not asked_host_memory(subject):
+    if not asked_host_memory(candidate.subject):
         return None
-    known = status_of(subject, candidate.checkpoint.name, candidate.gpu, Feature.HOST_TIER)
-    if known is None or known.status is not CapabilityStatus.BROKEN:
+    known = _broken(candidate, Feature.HOST_TIER)
+    if known is None:
         return None
     return Refusal(
         Reason.BROKEN_COMBINATION,
@@ -97,3 +95,9 @@ def asked_host_memory(subject: Subject) -> int | None:
 def engine_spans_nodes(layout: Layout) -> bool:
     """Whether the ranks of one engine (tensor x pipeline) lie on several nodes."""
     return layout.tensor * layout.pipeline > layout.gpus_per_node
+
+
+def _broken(candidate: Candidate, feature: Feature) -> Capability | None:
+    """What is known of a feature that is known to fail."""
+    known = status_of(candidate.subject, candidate.checkpoint.name, candidate.gpu, feature)
+    return known if known is not None and known.status is CapabilityStatus.BROKEN else None

@@ -99,9 +99,10 @@ def combination_is_broken(candidate: Candidate) -> Refusal | None:
     if known is None or known.status is not CapabilityStatus.BROKEN:
         return None
     families = supported_families(candidate.subject)
+    way_out = f"use GPUs of {either(families)}" if families else "use another image"
     return Refusal(
         Reason.BROKEN_COMBINATION,
-        f"{candidate.title} is known to fail, {known.reason}: use GPUs of {either(families)}.",
+        f"{candidate.title} is known to fail, {known.reason}: {way_out}.",
     )
 
 

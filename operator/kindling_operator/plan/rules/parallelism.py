@@ -35,9 +35,9 @@ def tensor_is_no_size_of_the_model(candidate: Candidate) -> Refusal | None:
     undivided = next(_undivided(architecture, tensor), None)
     title = candidate.subject.entry.title
     why = f"does not divide {undivided}" if undivided else f"is not among the sizes of {title}"
+    ways = f"use {either([str(size) for size in sizes])}" if sizes else "correct the architecture"
     return _unsupported(
-        f"{_name(candidate, 'tensor', f'TP{tensor}')} {why}: use"
-        f" {either([str(size) for size in sizes])}, or leave it out."
+        f"{_name(candidate, 'tensor', f'TP{tensor}')} {why}: {ways}, or leave it out."
     )
 
 
