@@ -110,6 +110,9 @@ def _facts(plan: EnginePlan, terminal: Terminal, nodes: Sequence[str]) -> Iterat
     for name, fact in facts.items():
         if fact:
             yield from _fact(name, fact, terminal)
+    tier = (plan.host_tier.why,) if plan.host_tier is not None else ()
+    for reason in (*plan.why, *tier):
+        yield from _fact("because", reason, terminal)
 
 
 def _fact(name: str, fact: str, terminal: Terminal) -> Iterator[str]:

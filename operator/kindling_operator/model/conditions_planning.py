@@ -116,7 +116,7 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
         example=(
             "A context of 262144 tokens at concurrency 8 needs 59.0 GiB of KV cache on one GPU "
             "and 53.4 GiB are left on NVIDIA-H200, short by 5.5 GiB: lower contextLength to "
-            "236272 or concurrency to 7."
+            "236272 or concurrency to 7, or raise spec.placement.maxGpusPerReplica from 1 to 2."
         ),
         remedy="Lower contextLength or concurrency, or allow more GPUs.",
     ),

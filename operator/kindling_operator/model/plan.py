@@ -163,8 +163,8 @@ class EnginePlan(_Wire, frozen=True, kw_only=True):
 
     `model` is the catalog's name. Durations in seconds. `argv` is the whole engine command, less
     what `group` adds for each pod of a replica that has several. `gpu` is None on CPU.
-    `draft_tokens` is 0 without speculation. `warning` tells what nobody has verified about it and
-    the user insists on.
+    `draft_tokens` is 0 without speculation. `why` explains what the plan chose, a sentence each.
+    `warning` tells what nobody has verified about it and the user insists on.
     """
 
     summary: str
@@ -190,6 +190,7 @@ class EnginePlan(_Wire, frozen=True, kw_only=True):
     host_tier: HostTierPlan | None = None
     media_domains: tuple[str, ...] = ()
     speed: SpeedPlan | None = None
+    why: tuple[str, ...] = ()
     warning: str = ""
     rejected: tuple[RejectedOption, ...] = ()
     rejected_total: int = 0

@@ -73,6 +73,7 @@ def engine_plan(subject: Subject, option: Option, found: Search) -> EnginePlan:
         host_tier=tier,
         media_domains=allowed_domains(subject),
         speed=option.speed,
+        why=_why(option),
         warning=option.warning,
         rejected=rejected[:MAX_REJECTED],
         rejected_total=len(rejected),
@@ -186,18 +187,33 @@ def _rejected(taken: Option, found: Search) -> tuple[RejectedOption, ...]:
     return (*others, *misfits)
 
 
+def _why(option: Option) -> tuple[str, ...]:
+    """What the plan chose where the user said nothing."""
+    drafts = (
+        f"{option.draft} drafted tokens per step: {_pace(option.token_nanoseconds)} instead of"
+        f" {_pace(option.undrafted_nanoseconds)} without."
+        if option.undrafted_nanoseconds
+        else ""
+    )
+    return tuple(each for each in (option.sizing.why, drafts) if each)
+
+
 def _not_preferred(option: Option, taken: Option) -> str:
     """The first difference in the order of preference."""
     if preference(option) < preference(taken):
         return f"Fits, but has no room now, as {taken.name} has."
     if option.layout.gpus != taken.layout.gpus:
         more = f"takes {_gpus(option)} instead of {_gpus(taken)}"
-        speed = f", at {_pace(option)} instead of {_pace(taken)}" if option.speed else ""
+        speed = (
+            f", at {_pace(option.token_nanoseconds)} instead of {_pace(taken.token_nanoseconds)}"
+            if option.speed
+            else ""
+        )
         return f"Fits, but {more}{speed}: pin spec.placement.parallelism to take it."
     if option.checkpoint.name is not taken.checkpoint.name:
         return f"Fits, but {taken.checkpoint.name.value} is more precise on as many GPUs."
     if option.token_nanoseconds != taken.token_nanoseconds:
-        return f"Fits, but is slower: {_pace(option)} instead of {_pace(taken)}."
+        return f"Fits, but is slower: {_paces(option, taken)}."
     return f"Fits as well as {taken.name}, which leaves fewer GPUs unused or comes first by name."
 
 
@@ -206,8 +222,12 @@ def _gpus(option: Option) -> str:
     return f"{count} GPU{'' if count == 1 else 's'}"
 
 
-def _pace(option: Option) -> str:
-    return f"{option.token_nanoseconds / 1e6:.2f} ms a token"
+def _paces(option: Option, taken: Option) -> str:
+    return f"{_pace(option.token_nanoseconds)} instead of {_pace(taken.token_nanoseconds)}"
+
+
+def _pace(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1e6:.2f} ms a token"
 
 
 def _wire(value: Any) -> dict[str, Any]:

@@ -43,10 +43,12 @@ def _nothing_fits(subject: Subject, found: Search, fleet: Fleet) -> Verdict:
     if not found.rejected:
         return refusal(Reason.NO_SUPPORTED_GPU, _no_gpu(subject, fleet))
     nearest = found.rejected[0]
-    if nearest.misfit is None or nearest.reason is not Reason.WEIGHTS_DO_NOT_FIT:
+    misfit, larger = nearest.misfit, _way_out(nearest, fleet)
+    if misfit is None or larger is None:
         return refusal(nearest.reason, nearest.message)
-    way_out = _way_out(nearest, fleet) or nearest.misfit.way_out
-    return refusal(nearest.reason, f"{nearest.misfit.shortfall}: {way_out}.")
+    # A shorter context may do; weights need the room that they need.
+    lower = [misfit.way_out] if misfit.less_would_do else []
+    return refusal(nearest.reason, f"{misfit.shortfall}: {', or '.join([*lower, larger])}.")
 
 
 def _way_out(nearest: Rejected, fleet: Fleet) -> str | None:

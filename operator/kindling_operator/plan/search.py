@@ -38,8 +38,9 @@ class Option:
 
     `pool` has the nodes that it may take. `name` is what people read, unique among the candidates
     of one search. `draft` is the number of tokens drafted per step, `token_nanoseconds` the time
-    between two tokens that options are compared by. `warning` is set where the combination is
-    unverified and the user insists on it.
+    between two tokens that options are compared by, and `undrafted_nanoseconds` what it would be
+    without the drafts that the plan chose. `warning` is set where the combination is unverified and
+    the user insists on it.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Option:
     draft: int = 0
     speed: SpeedPlan | None = None
     token_nanoseconds: int = 0
+    undrafted_nanoseconds: int = 0
     warning: str = ""
 
     @property
@@ -193,9 +195,9 @@ def _judged(way: Candidate, pool: Pool, title: str) -> Option | Rejected:
     sizing = gpu_sizing(way)
     if isinstance(sizing, Misfit):
         return Rejected(name, sizing.reason, sizing.message, sizing.short, way, sizing)
+    context, plain = wanted_context(way.subject), way
     if fixed is None:
         way, sizing = _drafting(way, sizing)
-    context = wanted_context(way.subject)
     return Option(
         name,
         way.checkpoint,
@@ -206,6 +208,7 @@ def _judged(way: Candidate, pool: Pool, title: str) -> Option | Rejected:
         draft=way.draft,
         speed=speed_of(way, context),
         token_nanoseconds=token_nanoseconds(way, context),
+        undrafted_nanoseconds=token_nanoseconds(plain, context) if way.draft != plain.draft else 0,
         warning=unverified(way),
     )
 

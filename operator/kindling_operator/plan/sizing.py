@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from kindling_operator.model.architecture import Checkpoint, Device
@@ -67,7 +67,8 @@ class Sizing:
     """The numbers of a plan that fits. Memory in bytes, CPU in millicores.
 
     `kv` is the pool of one data-parallel rank, as its engine logs it; `per_gpu` is of the fullest
-    GPU, `per_pod` of each pod. `host_tier` is part of `per_pod`.
+    GPU, `per_pod` of each pod. `host_tier` is part of `per_pod`. `why` explains the batched tokens
+    where they are fewer than usual.
     """
 
     context: int
@@ -79,19 +80,22 @@ class Sizing:
     cpu_millis: int
     memory: int
     host_tier: int = 0
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
     """Why a candidate does not fit; `short` is the number of bytes that lack on each GPU.
 
-    `shortfall` is the sentence without its end, `way_out` how it ends if nobody knows better.
+    `shortfall` is the sentence without its end, `way_out` how it ends if nobody knows better;
+    `less_would_do` tells that the way out asks for less instead of for more GPUs.
     """
 
     reason: Reason
     shortfall: str
     way_out: str
     short: int
+    less_would_do: bool = False
 
     @property
     def message(self) -> str:
@@ -168,10 +172,14 @@ def gpu_sizing(candidate: Candidate) -> Sizing | Misfit:
 
     A misfit is told for the fewest.
     """
-    *more, fewest = BATCHED_TOKENS
-    sized = (_sized(candidate, tokens) for tokens in more)
-    found = next((each for each in sized if isinstance(each, Sizing)), None)
-    return found or _sized(candidate, fewest)
+    misfit: Misfit | None = None
+    for tokens in BATCHED_TOKENS:
+        found = _sized(candidate, tokens)
+        if isinstance(found, Sizing):
+            return found if misfit is None else replace(found, why=_why_so_few(tokens, misfit))
+        misfit = found
+    assert misfit is not None
+    return misfit
 
 
 def least_gpu_memory(candidate: Candidate) -> int:
@@ -190,6 +198,13 @@ def pod_lines(candidate: Candidate, *, host_tier: int = 0) -> tuple[MemoryItem, 
         encoder=encoder_bytes(candidate.subject),
     )
     return _with_asked(candidate.subject, pod)
+
+
+def _why_so_few(tokens: int, misfit: Misfit) -> str:
+    """Why no more tokens are batched, where more leave too little."""
+    more = BATCHED_TOKENS[BATCHED_TOKENS.index(tokens) - 1]
+    shortfall = misfit.shortfall[:1].lower() + misfit.shortfall[1:]
+    return f"{tokens} tokens per step, as {more} leave too little: {shortfall}."
 
 
 def _sized(candidate: Candidate, batched_tokens: int) -> Sizing | Misfit:
@@ -310,16 +325,18 @@ def _context_misfit(candidate: Candidate, pool: _Pool, size: int) -> Misfit:
     context = wanted_context(candidate.subject)
     needed = pool.needed(context)
     longest = pool.longest(size, at_most=context)
-    requests = requests_at_once(pool.budget(size, context))
+    concurrency = candidate.subject.spec.serving.concurrency
+    requests = requests_at_once(pool.budget(size, context)) * candidate.layout.data
     ways = [f"contextLength to {longest}"] if longest >= _LEAST_CONTEXT else []
     ways += [f"concurrency to {requests}"] if requests >= 1 else []
     return Misfit(
         Reason.CONTEXT_DOES_NOT_FIT,
-        f"A context of {context} tokens at concurrency {pool.concurrency} needs"
-        f" {format_bytes(needed)} of KV cache on {_each(candidate)} and {format_bytes(size)} are"
-        f" left on {candidate.gpu.product}, short by {format_bytes(needed - size)}",
+        f"A context of {context} tokens at concurrency {concurrency} needs {format_bytes(needed)}"
+        f" of KV cache on {_each(candidate)} and {format_bytes(size)} are left on"
+        f" {candidate.gpu.product}, short by {format_bytes(needed - size)}",
         f"lower {' or '.join(ways)}" if ways else "use more GPUs or larger ones",
         needed - size,
+        less_would_do=bool(ways),
     )
 
 

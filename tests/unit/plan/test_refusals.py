@@ -256,7 +256,7 @@ CASES = {
         Reason.CONTEXT_DOES_NOT_FIT,
         "A context of 262144 tokens at concurrency 8 needs 59.0 GiB of KV cache on one GPU and"
         " 53.4 GiB are left on NVIDIA-H200, short by 5.5 GiB: lower contextLength to 236272 or"
-        " concurrency to 7.",
+        " concurrency to 7, or raise spec.placement.maxGpusPerReplica from 1 to 2.",
     ),
 }
 

@@ -149,6 +149,11 @@ def test_fewer_tokens_are_batched_where_the_cache_is_tight() -> None:
     assert isinstance(few, Sizing)
     assert isinstance(many, Sizing)
     assert (few.batched_tokens, many.batched_tokens) == (4096, 8192)
+    assert few.why.startswith(
+        "4096 tokens per step, as 8192 leave too little: a context of 131072 tokens at"
+        " concurrency 2 needs "
+    )
+    assert many.why == ""
 
 
 @pytest.mark.parametrize("tensor", [4, 8])
@@ -234,3 +239,6 @@ def test_the_plan_says_what_it_expects() -> None:
     assert plan.speed.step_nanoseconds == sum(t.nanoseconds for t in plan.speed.decode)
     assert plan.speed.tokens_per_step == "4.29"
     assert plan.speed.prefill_tokens_per_second > 10_000
+    assert plan.why == (
+        "7 drafted tokens per step: 2.69 ms a token instead of 7.42 ms a token without.",
+    )
