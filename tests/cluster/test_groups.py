@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 from tests.support import fakenodes, manifests
 from tests.support.install import NAMESPACE, OPERATOR, OPERATOR_PODS, Images, wait_for_operator
-from tests.support.kube import MODEL, POD, Kube, KubectlError, Object, conditions
+from tests.support.kube import CRD, MODEL, POD, Kube, KubectlError, Object, conditions
 from tests.support.onenode import Cluster, run
 from tests.support.waiting import until
 
@@ -23,9 +23,6 @@ pytestmark = pytest.mark.cluster
 NAME: Final = "big"
 SELECTOR: Final = f"{names.LABEL_MODEL}={NAME}"
 NODES: Final = tuple(f"groups-{number}" for number in range(4))
-CRD: Final = Kind(
-    "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions"
-)
 CRD_NAME: Final = f"{LEADER_WORKER_SET.plural}.{LEADER_WORKER_SET.group}"
 STATEFUL_SET: Final = Kind("apps/v1", "StatefulSet", "statefulsets")
 NOTICE_SECONDS: Final = 90

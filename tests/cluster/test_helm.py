@@ -16,16 +16,13 @@ from tests.support import install, manifests
 from tests.support.fixtures import Engine
 from tests.support.helm import Helm, helm
 from tests.support.install import CHART, NAMESPACE, OPERATOR, RELEASE, Images
-from tests.support.kube import MODEL, POD, Kube, Object, conditions
+from tests.support.kube import CRD, MODEL, POD, Kube, Object, conditions
 
 from kindling_operator.model import names
 from kindling_operator.model.names import Kind
 
 pytestmark = pytest.mark.cluster
 
-CRD: Final = Kind(
-    "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions"
-)
 CRD_NAME: Final = f"{names.PLURAL}.{names.GROUP}"
 ROLE: Final = Kind("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles")
 BUDGET: Final = Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")

@@ -24,6 +24,7 @@ __all__ = [
     "AWAY",
     "CLAIM",
     "COMMON_KINDS",
+    "CRD",
     "EVENT",
     "MODEL",
     "NAMESPACE",
@@ -45,7 +46,10 @@ Object = dict[str, Any]
 NAMESPACE: Final = Kind("v1", "Namespace", "namespaces")
 VOLUME: Final = Kind("v1", "PersistentVolume", "persistentvolumes")
 SCALER: Final = Kind("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
-CLUSTER_SCOPED: Final = frozenset({*kinds.CLUSTER_SCOPED, NAMESPACE, VOLUME})
+CRD: Final = Kind(
+    "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions"
+)
+CLUSTER_SCOPED: Final = frozenset({*kinds.CLUSTER_SCOPED, CRD, NAMESPACE, VOLUME})
 
 AWAY: Final = (urllib3.exceptions.HTTPError, ApiException, DynamicApiError)
 """What a call raises while the API server is down or just up; for the `forgive` of a wait."""
