@@ -1,4 +1,4 @@
-"""The operator under its own NetworkPolicy, with an engine that enforces it.
+"""The operator and the serving pods under their NetworkPolicies, with an engine that enforces them.
 
 The engine judges new connections, so the operator is started anew under it.
 """
@@ -12,7 +12,7 @@ import pytest
 from tests.support import manifests
 from tests.support.fixtures import Engine
 from tests.support.install import NAMESPACE, OPERATOR, Images, wait_for_operator
-from tests.support.kube import POD, Kube, KubectlError
+from tests.support.kube import POD, Kube, KubectlError, Object
 from tests.support.onenode import Cluster
 from tests.support.waiting import until
 
@@ -20,9 +20,10 @@ from kindling_operator.model import names
 
 pytestmark = pytest.mark.cluster
 
-CONNECT: Final = """
+CONNECT_SECONDS: Final = 5
+CONNECT: Final = f"""
 import socket, sys
-socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=5).close()
+socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout={CONNECT_SECONDS}).close()
 print("connected")
 """
 
@@ -53,12 +54,38 @@ def test_the_operator_works_within_its_policy(
     assert _connect(kube, "kubernetes.default.svc.cluster.local", 443) == "connected"
 
 
-def test_it_reaches_nothing_else(enforced: None, kube: Kube, shared_engine: Engine) -> None:
-    selector = f"{names.LABEL_MODEL}={shared_engine.name}"
-    (pod,) = kube.find(POD, shared_engine.namespace, selector=selector)
+def _pod(kube: Kube, engine: Engine) -> Object:
+    (pod,) = kube.find(POD, engine.namespace, selector=f"{names.LABEL_MODEL}={engine.name}")
+    return pod
+
+
+def test_it_reaches_the_serving_pods_and_nothing_else_of_them(
+    enforced: None, kube: Kube, shared_engine: Engine
+) -> None:
+    """What nobody listens on is refused at once where a connection is let through."""
+    address = _pod(kube, shared_engine)["status"]["podIP"]
+
+    assert _connect(kube, address, 8000) == "connected"
+    with pytest.raises(KubectlError, match="timed out"):
+        _connect(kube, address, 9401)
+
+
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [
+        pytest.param("169.254.169.254", 80, id="the metadata address"),
+        pytest.param("kubernetes.default.svc", 443, id="the API server"),
+        pytest.param(f"{OPERATOR}-metrics.{NAMESPACE}.svc", 9090, id="another pod"),
+    ],
+)
+def test_an_engine_reaches_no_address_that_a_request_may_name(
+    enforced: None, kube: Kube, shared_engine: Engine, host: str, port: int
+) -> None:
+    pod = _pod(kube, shared_engine)["metadata"]["name"]
+    call = ("python3", "-c", CONNECT, host, str(port))
 
     with pytest.raises(KubectlError, match="timed out"):
-        _connect(kube, pod["status"]["podIP"], 8000)
+        kube.kubectl("exec", "-n", shared_engine.namespace, pod, "--", *call)
 
 
 def test_a_pod_of_another_namespace_reads_the_metrics(
