@@ -1,8 +1,10 @@
-"""The page docs/soak.md."""
+"""The page docs/soak.md: each section says when it was measured, and stays until it is again."""
 
 import os
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from tests.support.onenode import ROOT
@@ -11,8 +13,9 @@ PAGE: Final = ROOT / "docs" / "soak.md"
 
 HEAD: Final = """# Last long run
 
-`make soak`, {day}, {cores} cores. `KINDLING_SOAK_MINUTES` sets how long the chaos lasts (now
-{minutes}), `KINDLING_SOAK_SEED` repeats an order of faults.
+`make soak` writes a section when its test has ended; a part that was not run keeps its last one.
+`KINDLING_SOAK_MINUTES` sets how long the chaos lasts (20 unless given), `KINDLING_SOAK_SEED` repeats
+an order of faults.
 """
 
 
@@ -31,12 +34,19 @@ class Result:
         """Add lines to a section."""
         self.sections.setdefault(section, []).extend(lines)
 
-    def write(self) -> None:
-        """Replace the page, if anything was measured."""
+    def write(self, page: Path = PAGE) -> None:
+        """Put what was measured into the page, if anything was; other sections stay."""
         if not self.sections:
             return
-        head = HEAD.format(
-            day=f"{datetime.now(UTC):%Y-%m-%d}", cores=os.cpu_count(), minutes=f"{minutes():g}"
-        )
-        parts = [f"## {title}\n\n" + "\n".join(lines) for title, lines in self.sections.items()]
-        PAGE.write_text("\n".join([head, *(f"{part}\n" for part in parts)]))
+        measured = f"Measured {datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores."
+        new = {title: "\n".join([measured, "", *lines]) for title, lines in self.sections.items()}
+        sections = sections_of(page.read_text() if page.exists() else "") | new
+        parts = [f"## {title}\n\n{text}\n" for title, text in sorted(sections.items())]
+        page.write_text("\n".join([HEAD, *parts]))
+
+
+def sections_of(text: str) -> dict[str, str]:
+    """The sections of a page by title, without the blank lines around them."""
+    _, *parts = re.split(r"^## ", text, flags=re.MULTILINE)
+    split = (part.partition("\n") for part in parts)
+    return {title.strip(): body.strip() for title, _, body in split}

@@ -113,7 +113,8 @@ def report(
         for kind, took in sorted(seconds.items())
     ]
     return [
-        f"{len(happened)} faults (seed {seed}) under {len(traffic.answers)} requests, one replica;",
+        f"{len(happened)} faults in {minutes():g} minutes (seed {seed}) under "
+        f"{len(traffic.answers)} requests, one replica;",
         f"{len(traffic.failures)} requests failed, all of them while the only replica was away."
         if failed.total() == sum(failed[kind] for kind in ENGINE_FAULTS)
         else f"{len(traffic.failures)} requests failed: {dict(failed)}.",
