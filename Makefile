@@ -7,7 +7,6 @@ MAKEFLAGS += --no-print-directory
 PY := .venv/bin/python
 CLUSTER := tests/support/cluster/cluster
 GENERATED := crds charts/kindling/templates/crd.yaml docs/reference
-SHELL_FILES = $(shell git grep -lE '^\#!(/usr)?/bin/(env )?bash' -- ':!*.md') $(shell git ls-files '*.sh')
 
 help: ## list every target
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,7 +44,7 @@ lint: .venv generated ## ruff, mypy, import-linter, yamllint, shellcheck, hadoli
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 	.venv/bin/yamllint --strict .
-	@echo shellcheck: all scripts; .venv/bin/shellcheck -x $(SHELL_FILES)
+	$(PY) -m tests.support.lint.shell
 	.venv/bin/hadolint $$(git ls-files 'images/**Containerfile')
 	$(PY) -m tests.support.lint
 	.venv/bin/uv lock --check
