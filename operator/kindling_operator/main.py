@@ -75,7 +75,7 @@ async def _run(settings: Settings) -> int:
             lease_kube=lease_kube,
             fence=fence,
             plan=plan,
-            sweep=placements,
+            sweep=lambda snapshot, fleet: placements(snapshot, fleet=fleet),
             render=render,
         )
         return await _supervise(process, settings, minor, absent)

@@ -6,7 +6,7 @@ Models that select the same nodes and tolerate the same taints share their answe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,9 +66,8 @@ class Fleet:
 
     def __init__(self, nodes: Iterable[NodeView]) -> None:
         self.nodes = tuple(sorted(nodes, key=lambda node: node.name))
-        self.classes: Mapping[str, GpuClass | None] = {
-            node.name: gpu_class(node) for node in self.nodes
-        }
+        self._by_class: dict[GpuClass, list[NodeView]] = {}
+        self.classes: Mapping[str, GpuClass | None] = dict(self._classified())
         self._open = tuple(n for n in self.nodes if n.ready and not n.unschedulable)
         self._labelled: dict[str, dict[str, list[NodeView]]] = {}
         self._usable: dict[tuple[Selector, tuple[Toleration, ...]], Pool] = {}
@@ -99,18 +98,43 @@ class Fleet:
         signature = (usable.names, wish)
         found = self._pools.get(signature)
         if found is None:
-            by_class: dict[GpuClass, list[NodeView]] = {}
-            for node in usable.nodes:
-                known = self.classes[node.name]
-                if known is not None:
-                    by_class.setdefault(known, []).append(node)
-            found = tuple(
-                pool_of(by_class[gpu], gpu)
-                for gpu in sorted(by_class)
-                if wanted_class(gpu, placement)
+            wanted = (gpu for gpu in sorted(self._by_class) if wanted_class(gpu, placement))
+            each = (
+                pool_of((n for n in self._by_class[gpu] if n.name in usable.names), gpu)
+                for gpu in wanted
             )
+            found = tuple(pool for pool in each if pool.nodes)
             self._pools[signature] = found
         return found
+
+    def of_class(self, gpu: GpuClass) -> tuple[NodeView, ...]:
+        """Every node with GPUs of a class, usable or not."""
+        return tuple(self._by_class.get(gpu, ()))
+
+    def _classified(self) -> Iterator[tuple[str, GpuClass | None]]:
+        """Each node with its class; nodes that say the same share the object."""
+        known: dict[tuple[object, ...], tuple[GpuClass, list[NodeView]]] = {}
+        for node in self.nodes:
+            if not node.gpus:
+                yield node.name, None
+                continue
+            says = (
+                node.gpu_product,
+                node.gpu_memory,
+                node.compute,
+                node.driver,
+                node.architecture,
+                node.sliced,
+            )
+            found = known.get(says) if node.compute else None
+            if found is None:
+                gpu = gpu_class(node)
+                if gpu is None:
+                    yield node.name, None
+                    continue
+                found = known[says] = gpu, self._by_class.setdefault(gpu, [])
+            found[1].append(node)
+            yield node.name, found[0]
 
     def _selected(self, selector: Selector) -> Iterable[NodeView]:
         """The open nodes that carry these labels, by name."""

@@ -91,13 +91,15 @@ class Placements:
         return found
 
 
-def placements(snapshot: Snapshot, *, until: Key | None = None) -> Placements:
+def placements(
+    snapshot: Snapshot, *, until: Key | None = None, fleet: Fleet | None = None
+) -> Placements:
     """Every readable model in order; with `until`, those up to that one.
 
-    Models that are being deleted come last and keep nothing free.
+    `fleet` is that of the snapshot's nodes, None to make it. Models that are being deleted come last and keep nothing free.
     """
     room = room_of(
-        fleet_of(snapshot.nodes),
+        fleet or fleet_of(snapshot.nodes),
         snapshot.pods,
         used=snapshot.used,
         device_holds=snapshot.device_holds,

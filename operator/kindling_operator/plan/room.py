@@ -101,12 +101,8 @@ class Room:
         self.held = {name: dict(holders) for name, holders in held.items()}
         self.reserved: dict[str, dict[Holder, int]] = {}
         self._free = dict(free)
-        self._ranks: dict[GpuClass | None, list[tuple[int, int, str]]] = {None: []}
-        for node in fleet.nodes:
-            for gpu in {None, fleet.classes[node.name]}:
-                self._ranks.setdefault(gpu, []).append(self._rank(node.name, gpu))
-        for ranks in self._ranks.values():
-            ranks.sort()
+        # Made for a class when it is asked for, and kept sorted from then on.
+        self._ranks: dict[GpuClass | None, list[tuple[int, int, str]]] = {}
         # Room only becomes less until something is given back: what found none, finds none.
         self._full: set[tuple[Demand, frozenset[str]]] = set()
 
@@ -216,7 +212,7 @@ class Room:
 
     def _fitting(self, demand: Demand, names: frozenset[str]) -> Iterator[str]:
         """The nodes that one pod of it fits, the fullest first."""
-        need, ranks = demand.per_node, self._ranks.get(demand.gpu, [])
+        need, ranks = demand.per_node, self._ranked(demand.gpu)
         for least in (0, 1) if demand.gpu is None else (0,):
             amount = need.memory if demand.gpu is None else need.gpus
             start = bisect_left(ranks, (least, amount, ""))
@@ -225,6 +221,13 @@ class Room:
                     break
                 if name in names and self._free[name].covers(need):
                     yield name
+
+    def _ranked(self, gpu: GpuClass | None) -> list[tuple[int, int, str]]:
+        ranks = self._ranks.get(gpu)
+        if ranks is None:
+            nodes = self.fleet.nodes if gpu is None else self.fleet.of_class(gpu)
+            ranks = self._ranks[gpu] = sorted(self._rank(node.name, gpu) for node in nodes)
+        return ranks
 
     def _rank(self, name: str, gpu: GpuClass | None) -> tuple[int, int, str]:
         """Where a node stands: by free GPUs among its class; for CPU work by free memory, those
@@ -236,12 +239,12 @@ class Room:
 
     def _move(self, name: str, left: Amounts) -> None:
         """Keep the ranks sorted while a node's free amounts change."""
-        classes = {None, self.fleet.classes[name]}
-        for gpu in classes:
+        kept = [gpu for gpu in {None, self.fleet.classes[name]} if gpu in self._ranks]
+        for gpu in kept:
             ranks = self._ranks[gpu]
             del ranks[bisect_left(ranks, self._rank(name, gpu))]
         self._free[name] = left
-        for gpu in classes:
+        for gpu in kept:
             insort(self._ranks[gpu], self._rank(name, gpu))
 
     def _copy(self) -> Room:

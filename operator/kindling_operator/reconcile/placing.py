@@ -11,13 +11,18 @@ from typing import Any
 
 from kindling_operator.model.conditions import ConditionType
 from kindling_operator.model.names import Key
+from kindling_operator.model.objects import NodeView
 from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.plan import Decision, RolloutState
 from kindling_operator.model.snapshot import Snapshot
+from kindling_operator.plan.fleet import Fleet, fleet_of
 from kindling_operator.plan.placement import Placed, Placements
 
-Sweep = Callable[[Snapshot], Placements]
+Sweep = Callable[[Snapshot, Fleet], Placements]
 PlanOne = Callable[[Snapshot, Key, Placements], Decision]
+
+_ANSWERS = 100
+"""So many answers to specs that have been changed since may stay with a fleet."""
 
 _Identity = tuple[str, int, str, bool]
 
@@ -48,6 +53,8 @@ class Placing:
         self._plan = plan
         self._sweep = sweep
         self._wake = wake
+        self._nodes: tuple[NodeView, ...] = ()
+        self._fleet = fleet_of(())
         self._placements = Placements({})
         self._swept: Mapping[Key, _Identity] = {}
         self._made: dict[Key, _Made] = {}
@@ -69,12 +76,19 @@ class Placing:
     def renew(self, snapshot: Snapshot) -> frozenset[Key]:
         """Sweep; the models whose place is another one than before."""
         started = time.thread_time()
-        old, new = self._placements, self._sweep(snapshot)
+        old, new = self._placements, self._sweep(snapshot, self._fleet_of(snapshot))
         self._placements = new.keeping(old)
         self._swept = {key: _identity(model) for key, model in snapshot.models.items()}
         self._made = {key: made for key, made in self._made.items() if key in snapshot.models}
         self.seconds = time.thread_time() - started
         return self._placements.changed(old)
+
+    def _fleet_of(self, snapshot: Snapshot) -> Fleet:
+        """The fleet of the last sweep, with what it remembers, while the nodes are the same."""
+        too_much = len(self._fleet.answers) > _ANSWERS + 2 * len(snapshot.models)
+        if snapshot.nodes is not self._nodes or too_much:
+            self._nodes, self._fleet = snapshot.nodes, fleet_of(snapshot.nodes)
+        return self._fleet
 
     def forget(self) -> None:
         """The world goes on unseen: the next pass sweeps."""

@@ -9,6 +9,7 @@ from kindling_operator.model.names import Key
 from kindling_operator.model.plan import Decision
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan import plan
+from kindling_operator.plan.fleet import Fleet
 from kindling_operator.plan.placement import Placements, placements
 from kindling_operator.reconcile.placing import Placing
 
@@ -25,9 +26,9 @@ class Counted:
         self.woken: list[Key] = []
         self.placing = Placing(self._plan, self._sweep, wake=self.woken.append)
 
-    def _sweep(self, snapshot: Snapshot) -> Placements:
+    def _sweep(self, snapshot: Snapshot, fleet: Fleet) -> Placements:
         self.sweeps += 1
-        return placements(snapshot)
+        return placements(snapshot, fleet=fleet)
 
     def _plan(self, snapshot: Snapshot, key: Key, placed: Placements) -> Decision:
         self.plans.append(key)
