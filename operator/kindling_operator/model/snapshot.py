@@ -109,10 +109,14 @@ class Snapshot:
     absent: frozenset[Kind] = frozenset()
     answers: Mapping[Key, Answers] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.pods, Pods):
+            object.__setattr__(self, "pods", Pods(self.pods))
+
     def pods_of(self, key: Key) -> tuple[PodView, ...]:
         """Serving pods of one model, by name."""
-        pods = self.pods if isinstance(self.pods, Pods) else Pods(self.pods)
-        return pods.by_model.get(key, ())
+        assert isinstance(self.pods, Pods)
+        return self.pods.by_model.get(key, ())
 
     def claim(self, namespace: str, name: str) -> ClaimView | None:
         """The claim of that name, or None."""

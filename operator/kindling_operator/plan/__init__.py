@@ -41,7 +41,7 @@ def plan(snapshot: Snapshot, key: Key, placed: Placements | None = None) -> Deci
         return _untouched(model, standing)
     # 3. The revision that the spec asks for: stored and therefore frozen, or chosen now.
     frozen = stored_for(model, standing)
-    mine = (placed or placements(snapshot, until=key)).of(key)
+    mine = (placed or placements(snapshot)).of(key)
     choice = _with_api(snapshot, mine.choice)
     later = mine.instead and _with_api(snapshot, mine.instead)
     ours = frozen or _fresh(model, choice) or _fresh(model, later)

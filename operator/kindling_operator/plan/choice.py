@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from kindling_operator.model.conditions import ConditionType, Reason
-from kindling_operator.model.objects import ClaimView
+from kindling_operator.model.objects import ClaimView, NodeView
 from kindling_operator.model.plan import EnginePlan, Verdict
 from kindling_operator.plan.checks import argument_is_planned, judge, weights_are_nowhere
 from kindling_operator.plan.engine import engine_plan
@@ -91,7 +91,7 @@ def _left_beside(option: Option, names: tuple[str, ...], room: Room) -> int:
 
 
 def _no_room(subject: Subject, option: Option, room: Room) -> Verdict:
-    if option.gpu is None:
+    if option.gpu is None and not any(_is_large_enough(node, option) for node in option.pool.nodes):
         return cpu_shortfall(subject, option.sizing, room.fleet.nodes)
     return replica_shortfall(
         subject.model.key,
@@ -100,6 +100,11 @@ def _no_room(subject: Subject, option: Option, room: Room) -> Verdict:
         room,
         show_foreign=subject.environment.name_foreign_holders,
     )
+
+
+def _is_large_enough(node: NodeView, option: Option) -> bool:
+    sizing = option.sizing
+    return node.memory >= sizing.memory and node.cpu_millis >= sizing.cpu_millis
 
 
 def accepted(plan: EnginePlan) -> Verdict:

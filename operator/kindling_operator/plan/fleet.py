@@ -66,6 +66,7 @@ class Fleet:
 
     def __init__(self, nodes: Iterable[NodeView]) -> None:
         self.nodes = tuple(sorted(nodes, key=lambda node: node.name))
+        self._by_name = {node.name: node for node in self.nodes}
         self._by_class: dict[GpuClass, list[NodeView]] = {}
         self.classes: Mapping[str, GpuClass | None] = dict(self._classified())
         self._open = tuple(n for n in self.nodes if n.ready and not n.unschedulable)
@@ -106,6 +107,10 @@ class Fleet:
             found = tuple(pool for pool in each if pool.nodes)
             self._pools[signature] = found
         return found
+
+    def node(self, name: str) -> NodeView:
+        """The node of that name; `KeyError` if there is none."""
+        return self._by_name[name]
 
     def of_class(self, gpu: GpuClass) -> tuple[NodeView, ...]:
         """Every node with GPUs of a class, usable or not."""

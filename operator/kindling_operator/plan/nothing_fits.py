@@ -21,6 +21,7 @@ from kindling_operator.plan.layouts import MOST_NODES, Extent, extent_of, layout
 from kindling_operator.plan.pins import most_gpus
 from kindling_operator.plan.refusal import refusal
 from kindling_operator.plan.search import Rejected, Search, checkpoints, fitting, question_of
+from kindling_operator.plan.silent import unplannable
 from kindling_operator.plan.sizing import least_gpu_memory
 from kindling_operator.plan.subject import Subject
 
@@ -94,7 +95,6 @@ def _no_gpu(subject: Subject, fleet: Fleet) -> str:
     """What the model needs, and where the GPUs are that it cannot use."""
     usable = fleet.usable(subject.spec.placement, gpu=True)
     others = _gpus_text(node for node in fleet.nodes if node.name not in usable.names)
-    silent = sum(1 for node in fleet.nodes if node.gpus and gpu_class(node) is None)
     parts = [
         f"the usable nodes have {has}"
         if (has := _gpus_text(usable.nodes))
@@ -102,10 +102,7 @@ def _no_gpu(subject: Subject, fleet: Fleet) -> str:
         f"{others} are on nodes that are not ready, cordoned, tainted or not selected"
         if others
         else "",
-        f"{silent} {'node lacks' if silent == 1 else 'nodes lack'} the labels of NVIDIA's GPU"
-        " feature discovery"
-        if silent
-        else "",
+        *unplannable(fleet),
     ]
     return (
         f"No GPU for {subject.entry.title}{_needs_text(subject)}{_limits_text(subject)}:"

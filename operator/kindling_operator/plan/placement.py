@@ -22,6 +22,7 @@ from kindling_operator.plan.choice import Choice, choose
 from kindling_operator.plan.fleet import Fleet, Pool, fleet_of
 from kindling_operator.plan.revision import wanted_hash
 from kindling_operator.plan.room import Demand, Room, room_of
+from kindling_operator.plan.shortfall import passed_by
 from kindling_operator.plan.spare import frees, shortfall
 from kindling_operator.plan.standing import Standing, standings, stored_for
 from kindling_operator.plan.subject import Subject, subject_of
@@ -91,12 +92,11 @@ class Placements:
         return found
 
 
-def placements(
-    snapshot: Snapshot, *, until: Key | None = None, fleet: Fleet | None = None
-) -> Placements:
-    """Every readable model in order; with `until`, those up to that one.
+def placements(snapshot: Snapshot, *, fleet: Fleet | None = None) -> Placements:
+    """Every readable model in order.
 
-    `fleet` is that of the snapshot's nodes, None to make it. Models that are being deleted come last and keep nothing free.
+    `fleet` is that of the snapshot's nodes, None to make it. Models that are being deleted come
+    last and keep nothing free.
     """
     room = room_of(
         fleet or fleet_of(snapshot.nodes),
@@ -111,9 +111,35 @@ def placements(
             found[model.key] = _turn(snapshot, model, room)
         except Exception as error:
             found[model.key] = error
-        if model.key == until:
-            break
-    return Placements(found)
+    return Placements(_told_who_passes(snapshot, found))
+
+
+def _told_who_passes(
+    snapshot: Snapshot, found: Mapping[Key, Placed | Exception]
+) -> Mapping[Key, Placed | Exception]:
+    """The same, where a model that waits for GPUs is told who behind it gets such.
+
+    A model that waits keeps nothing free: on a busy cluster smaller ones could pass it for ever.
+    """
+    behind: dict[str, list[Key]] = {}
+    told: dict[Key, Placed | Exception] = {}
+    show = snapshot.environment.name_foreign_holders
+    for key, placed in reversed(tuple(found.items())):
+        told[key] = placed
+        if isinstance(placed, Exception) or placed.choice.plan is None:
+            continue
+        gpu = placed.choice.plan.gpu
+        passing = sorted(behind.get(gpu.product, ())) if gpu is not None else []
+        waiting, short = (
+            passed_by(verdict, passing, key=key, show_foreign=show) if verdict else None
+            for verdict in (placed.choice.waiting, placed.shortfall)
+        )
+        if (waiting, short) != (placed.choice.waiting, placed.shortfall):
+            choice = replace(placed.choice, waiting=waiting)
+            told[key] = replace(placed, choice=choice, shortfall=short)
+        if gpu is not None and placed.nodes:
+            behind.setdefault(gpu.product, []).append(key)
+    return told
 
 
 def models_in_order(snapshot: Snapshot) -> tuple[ParsedModel, ...]:
@@ -188,18 +214,21 @@ def _kept(
 ) -> Placed:
     """Keep room free for the replicas that do not run yet, and tell how many have it."""
     wanted, key = wanted_hash(subject.model), subject.model.key
-    bound = sum(1 for pod in pods if pod.revision == wanted)
+    others = tuple(pod for pod in pods if pod.revision != wanted)
+    bound = len(pods) - len(others)
     running, started = divmod(bound, plan.gpu.nodes if plan.gpu is not None else 1)
     missing = subject.spec.replicas - running
-    with room.without(pod for pod in pods if pod.revision != wanted):
-        later = _places(subject, plan, room, replicas=missing, started=started)
-        for demand, names in later:
-            room.release(demand.per_node, names, of=key)
+    later: tuple[_Place, ...] = ()
+    if others:
+        with room.without(others):
+            later = _places(subject, plan, room, replicas=missing, started=started)
+            for demand, names in later:
+                room.release(demand.per_node, names, of=key)
     now = _places(subject, plan, room, replicas=missing, started=started)
     placed = Placed(
         choice,
         room_now=running + len(now),
-        room_later=running + len(later),
+        room_later=running + max(len(now), len(later)),
         nodes=tuple(names for _, names in now),
     )
     if len(now) >= missing:
@@ -209,7 +238,7 @@ def _kept(
     return replace(
         placed,
         shortfall=shortfall(key, asked, room, show_foreign=show),
-        frees=frees(room, asked, (pod for pod in pods if pod.revision != wanted)),
+        frees=frees(room, asked, others),
         pods=frozenset(pod.uid for pod in pods),
     )
 

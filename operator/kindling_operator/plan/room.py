@@ -124,6 +124,10 @@ class Room:
             self._full.add((demand, pool.names))
         return found
 
+    def fitting(self, demand: Demand, pool: Pool) -> Iterator[str]:
+        """The nodes of the pool that one pod of it fits, the fullest first."""
+        return self._fitting(demand, pool.names)
+
     def less(self, demand: Demand, names: Iterable[str], *, of: Holder) -> Room:
         """What is left when a replica of `of` takes these nodes."""
         room = self._copy()
@@ -190,25 +194,23 @@ class Room:
                 del books[name][of]
 
     def _place(self, demand: Demand, pool: Pool) -> tuple[str, ...] | None:
-        if demand.nodes == 1:
-            first = next(self._fitting(demand, pool.names), None)
-            return None if first is None else (first,)
-        if len(pool.nodes) < demand.nodes:
-            return None
-        groups: dict[str, list[NodeView]] = {}
-        by_name = {node.name: node for node in pool.nodes}
-        fitting = [by_name[name] for name in self._fitting(demand, pool.names)]
-        for node in fitting:
-            groups.setdefault(domain(node) if demand.one_clique else node.zone, []).append(node)
-        whole = [group for group in groups.values() if len(group) >= demand.nodes]
-        # Traffic between zones is slow, so they are mixed only where no zone holds it all.
-        if not whole and not demand.one_clique and len(fitting) >= demand.nodes:
-            whole = [fitting]
-        found = (tuple(node.name for node in group[: demand.nodes]) for group in whole)
-        return min(found, key=self._emptiness, default=None)
+        """The first group of nodes that is complete, when the fullest nodes come first.
 
-    def _emptiness(self, names: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
-        return sum(self._free[name].gpus for name in names), names
+        Traffic between zones is slow, so they are mixed only where no zone holds a replica; NVLink
+        domains never are where the replica must stay in one.
+        """
+        groups: dict[str, list[str]] = {}
+        fitting: list[str] = []
+        for name in self._fitting(demand, pool.names):
+            node = self.fleet.node(name)
+            group = groups.setdefault(domain(node) if demand.one_clique else node.zone, [])
+            group.append(name)
+            if len(group) == demand.nodes:
+                return tuple(group)
+            fitting.append(name)
+        if demand.one_clique or len(fitting) < demand.nodes:
+            return None
+        return tuple(fitting[: demand.nodes])
 
     def _fitting(self, demand: Demand, names: frozenset[str]) -> Iterator[str]:
         """The nodes that one pod of it fits, the fullest first."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.names import Key
@@ -10,8 +12,8 @@ from kindling_operator.model.objects import ClaimView, NodeView
 from kindling_operator.model.plan import Verdict, WeightsMount
 from kindling_operator.model.quantities import format_bytes
 from kindling_operator.plan.devices import selector_text, usable_nodes
-from kindling_operator.plan.fleet import Pool
-from kindling_operator.plan.room import Demand, Room
+from kindling_operator.plan.fleet import Pool, domain
+from kindling_operator.plan.room import Amounts, Demand, Room
 from kindling_operator.plan.sizing import Sizing
 from kindling_operator.plan.subject import Subject
 
@@ -41,78 +43,113 @@ def claim_shortfall(
     return None
 
 
-def gpu_shortfall(
-    key: Key,
-    *,
-    product: str,
-    gpus: int,
-    nodes: Iterable[NodeView],
-    room: Room,
-    show_foreign: bool,
-) -> Verdict:
-    """No node has `gpus` free GPUs of a product. Foreign holders are named only if allowed."""
-    best = room.best(nodes)
-    if best is None:
-        return _waiting(
-            Reason.INSUFFICIENT_GPU,
-            f"Needs {gpus} x {product} in one node and no usable node has any: add a node.",
-        )
-    free = max(0, room.free.get(best.name, 0))
-    shown = [
-        f"{count} {verb} {holder}"
-        for verb, holders in (("held by", room.held), ("reserved for", room.reserved))
-        for holder, count in sorted(holders.get(best.name, {}).items())
-        if show_foreign or holder.namespace == key.namespace
-    ]
-    held = f", {', '.join(shown)}" if shown else ""
-    return _waiting(
-        Reason.INSUFFICIENT_GPU,
-        f"Needs {gpus} x {product} in one node; best node {best.name} has {free} of {best.gpus}"
-        f" free{held}: free {gpus - free} or add a node.",
-    )
-
-
 def replica_shortfall(
     key: Key, demand: Demand, pool: Pool, room: Room, *, show_foreign: bool
 ) -> Verdict:
-    """What the pool lacks for one replica on GPUs: nodes, GPUs of one, or its CPU and memory."""
-    product = demand.gpu.product if demand.gpu is not None else ""
-    gpus = demand.gpus_per_node
+    """What the pool lacks for one replica: nodes, GPUs, or what its pods need beside them.
+
+    Holders in other namespaces are named only if allowed.
+    """
     if demand.nodes > 1:
-        return _group_shortfall(product, demand, pool, room)
+        return _group_shortfall(demand, pool, room)
     best = room.best(pool.nodes)
-    if best is None or room.left(best.name).gpus < gpus:
-        return gpu_shortfall(
-            key,
-            product=product,
-            gpus=gpus,
-            nodes=pool.nodes,
-            room=room,
-            show_foreign=show_foreign,
+    if demand.gpu is not None and (
+        best is None or room.left(best.name).gpus < demand.gpus_per_node
+    ):
+        return _gpu_shortfall(key, demand, best, room, show_foreign=show_foreign)
+    enough = [n for n in pool.nodes if room.left(n.name).gpus >= demand.gpus_per_node]
+    if not enough:
+        return _waiting(Reason.NO_MATCHING_NODE, "No node admits the pods any more: add one.")
+    return _beside_shortfall(demand, enough, room)
+
+
+def _gpu_shortfall(
+    key: Key, demand: Demand, best: NodeView | None, room: Room, *, show_foreign: bool
+) -> Verdict:
+    """No node has so many free GPUs."""
+    gpus = demand.gpus_per_node
+    what = f"{gpus} x {_product(demand)} in one node"
+    if best is None:
+        return _waiting(
+            Reason.INSUFFICIENT_GPU, f"Needs {what} and no usable node has any: add a node."
         )
-    enough = (node for node in pool.nodes if room.left(node.name).gpus >= gpus)
-    best = max(enough, key=lambda node: (room.left(node.name).memory, node.name))
-    left = room.left(best.name)
+    free = max(0, room.left(best.name).gpus)
+    held = _held_text(best.name, key, room, show_foreign=show_foreign)
     return _waiting(
-        Reason.INSUFFICIENT_RESOURCES,
-        f"Needs {_cpus(demand.cpu_millis)} CPU and {format_bytes(demand.memory)} of memory beside"
-        f" {gpus} x {product} in one node; best node {best.name} has"
-        f" {_cpus(max(0, left.cpu_millis))} CPU and {format_bytes(max(0, left.memory))} free: free"
-        " what is short or add a node.",
+        Reason.INSUFFICIENT_GPU,
+        f"Needs {what}; best node {best.name} has {free} of {best.gpus} free{held}: free"
+        f" {gpus - free} or add a node.",
     )
 
 
-def _group_shortfall(product: str, demand: Demand, pool: Pool, room: Room) -> Verdict:
-    """Too few nodes have room at the same time for a replica of several pods."""
+def _held_text(node: str, key: Key, room: Room, *, show_foreign: bool) -> str:
+    """Who has the GPUs of a node: ", 4 held by ml/a, 2 held in other namespaces"."""
+    parts = []
+    for verb, books in (("held", room.held), ("reserved", room.reserved)):
+        holders = sorted(books.get(node, {}).items())
+        shown = [(h, n) for h, n in holders if show_foreign or h.namespace == key.namespace]
+        hidden = sum(n for _, n in holders) - sum(n for _, n in shown)
+        by = "by" if verb == "held" else "for"
+        where = "in" if verb == "held" else "for"
+        parts += [f"{count} {verb} {by} {holder}" for holder, count in shown]
+        parts += [f"{hidden} {verb} {where} other namespaces"] if hidden else []
+    return "".join(f", {part}" for part in parts)
+
+
+def _beside_shortfall(demand: Demand, enough: Sequence[NodeView], room: Room) -> Verdict:
+    """Nodes have the GPUs, and none of them what the pod needs beside."""
     need = demand.per_node
-    free = [node for node in pool.nodes if not any(room.left(node.name).short_of(need))]
-    where = " of one NVLink domain" if demand.one_clique else ""
+    best = min(
+        enough,
+        key=lambda node: (_share_short(room.left(node.name), need), node.name),
+    )
+    left, short = room.left(best.name), room.left(best.name).short_of(need)
+    wants = [f"{demand.gpus_per_node} x {_product(demand)}"] if demand.gpus_per_node else []
+    wants += [text(getattr(need, name)) for name, text in _UNITS if getattr(short, name)]
+    has = [text(max(0, getattr(left, name))) for name, text in _UNITS if getattr(short, name)]
+    lacks = [text(getattr(short, name)) for name, text in _UNITS if getattr(short, name)]
+    return _waiting(
+        Reason.INSUFFICIENT_RESOURCES,
+        f"Needs {_list(wants)} in one node; best node {best.name} has {_list(has)} free beside"
+        f" the requests of its pods: free {_list(lacks)} or add a node.",
+    )
+
+
+def _share_short(left: Amounts, need: Amounts) -> float:
+    """How much of the need lacks, as a sum of shares."""
+    short = left.short_of(need)
+    return sum(a / b for a, b in zip(short, need, strict=True) if b)
+
+
+def _group_shortfall(demand: Demand, pool: Pool, room: Room) -> Verdict:
+    """Too few nodes have room at the same time for a replica of several pods."""
+    free = list(room.fitting(demand, pool))
+    count, where = len(free), ""
+    if demand.one_clique:
+        domains = Counter(domain(room.fleet.node(name)) for name in free)
+        count, where = max(domains.values(), default=0), " of one NVLink domain"
+    have = f"{count} of one have" if demand.one_clique else f"{count} of {len(pool.nodes)} have"
     return _waiting(
         Reason.INSUFFICIENT_GPU,
-        f"Needs {demand.nodes} nodes{where} with {demand.gpus_per_node} x {product},"
+        f"Needs {demand.nodes} nodes{where} with {demand.gpus_per_node} x {_product(demand)},"
         f" {_cpus(demand.cpu_millis)} CPU and {format_bytes(demand.memory)} of memory free each;"
-        f" {len(free)} of {len(pool.nodes)} have that: free"
-        f" {max(1, demand.nodes - len(free))} more or add nodes.",
+        f" {have} that: free {max(1, demand.nodes - count)} more or add nodes.",
+    )
+
+
+def passed_by(verdict: Verdict, others: Sequence[Key], *, key: Key, show_foreign: bool) -> Verdict:
+    """The shortfall of a model that later ones pass by, as they need less than it: said, so that
+    nobody starves in silence. Only room is waited for by it: other verdicts stay as they are."""
+    if not others or verdict.reason is not Reason.INSUFFICIENT_GPU:
+        return verdict
+    shown = [str(other) for other in others if show_foreign or other.namespace == key.namespace]
+    names = f" ({', '.join([*shown[:_NAMED], *(['...'] if len(shown) > _NAMED else [])])})"
+    count = f"{len(others)} model{'s' if len(others) > 1 else ''}"
+    what, _, fix = verdict.message.rpartition(": ")
+    return replace(
+        verdict,
+        message=f"{what}; {count} behind it{names if shown else ''} that need less get such GPUs"
+        f" meanwhile: {fix}",
     )
 
 
@@ -138,8 +175,28 @@ def cpu_shortfall(subject: Subject, sizing: Sizing, nodes: Iterable[NodeView]) -
     )
 
 
+def _product(demand: Demand) -> str:
+    return demand.gpu.product if demand.gpu is not None else "GPU"
+
+
+def _list(parts: Sequence[str]) -> str:
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def _cpus(millis: int) -> str:
     return f"{millis / 1000:g}"
+
+
+_NAMED = 3
+"""So many models are named in a sentence."""
+
+_UNITS: tuple[tuple[str, Callable[[int], str]], ...] = (
+    ("cpu_millis", lambda millis: f"{_cpus(millis)} CPU"),
+    ("memory", lambda count: f"{format_bytes(count)} of memory"),
+    ("ephemeral", lambda count: f"{format_bytes(count)} of ephemeral storage"),
+    ("pods", lambda count: f"room for {count} more pod{'' if count == 1 else 's'}"),
+)
 
 
 def _waiting(reason: Reason, message: str) -> Verdict:

@@ -171,8 +171,9 @@ NO_GPU = {
         [replace(H200, labels={})],
         {},
         "No GPU for Flint (it needs sm90, sm100 or sm103, such as one GPU of 32 GiB for NVFP4): no"
-        " usable node says that it has one, 1 node lacks the labels of NVIDIA's GPU feature"
-        " discovery; add a node or correct what keeps them out.",
+        " usable node says that it has one, node h200 lacks nvidia.com/gpu.compute.major (run"
+        " NVIDIA's GPU feature discovery there, or set the labels); add a node or correct what"
+        " keeps them out.",
     ),
     "a spec that excludes them all": (
         [H200],
@@ -230,7 +231,8 @@ WAITING = {
         {"nodes": (H200,), "pods": (foreign_pod("h200", gpus=8),)},
         catalog_spec("flint"),
         Reason.INSUFFICIENT_GPU,
-        "Needs 1 x NVIDIA-H200 in one node; best node h200 has 0 of 8 free: free 1 or add a node.",
+        "Needs 1 x NVIDIA-H200 in one node; best node h200 has 0 of 8 free, 8 held in other"
+        " namespaces: free 1 or add a node.",
     ),
     "GPUs that others of the namespace hold": (
         {
@@ -242,8 +244,8 @@ WAITING = {
         },
         catalog_spec("flint"),
         Reason.INSUFFICIENT_GPU,
-        "Needs 1 x NVIDIA-H200 in one node; best node h200 has 0 of 8 free, 2 held by ml/job:"
-        " free 1 or add a node.",
+        "Needs 1 x NVIDIA-H200 in one node; best node h200 has 0 of 8 free, 2 held by ml/job, 6"
+        " held in other namespaces: free 1 or add a node.",
     ),
     "foreign holders that may be named": (
         {
