@@ -19,7 +19,7 @@ from tests.support.builders import (
 
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.names import Key
-from kindling_operator.model.objects import DeviceHold, NodeUse, NodeView
+from kindling_operator.model.objects import ClaimView, DeviceHold, NodeUse, NodeView
 from kindling_operator.model.plan import Verdict
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan import plan
@@ -117,6 +117,7 @@ def test_a_model_that_waits_is_told_who_behind_it_passes() -> None:
     whole = catalog_spec("flint", placement={"parallelism": {"tensor": 8}})
     found = cluster(gpu_node("gpu-0"), spec=whole)
     found.pods = (foreign_pod("gpu-0", gpus=2),)
+    found.claims += (ClaimView("web", "weights", "Bound", terminating=False),)
     found.apply(FLINT, key=Key("ml", "b"), age=timedelta(minutes=2))
     found.apply(FLINT, key=Key("web", "c"), age=timedelta(minutes=1))
 
