@@ -145,14 +145,13 @@ def passed_by(verdict: Verdict, others: Sequence[Key], *, key: Key, show_foreign
     shown = [str(other) for other in others if show_foreign or other.namespace == key.namespace]
     names = f" ({', '.join([*shown[:_NAMED], *(['...'] if len(shown) > _NAMED else [])])})"
     one = len(others) == 1
-    count, need = (
-        ("1 model", "needs less gets") if one else (f"{len(others)} models", "need less get")
-    )
+    count = "1 model" if one else f"{len(others)} models"
+    need = "needs less gets" if one else "need less get"
     what, _, fix = verdict.message.rpartition(": ")
     return replace(
         verdict,
-        message=f"{what}; {count} behind it{names if shown else ''} that {need} such GPUs meanwhile:"
-        f" {fix}",
+        message=f"{what}; {count} behind it{names if shown else ''} that {need} such GPUs"
+        f" meanwhile: {fix}",
     )
 
 

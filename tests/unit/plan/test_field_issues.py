@@ -200,7 +200,7 @@ def test_a_tier_that_no_node_has_memory_for_waits_with_the_sum() -> None:
     assert waiting is not None
     assert waiting.reason is Reason.INSUFFICIENT_RESOURCES
     assert "1046.0 GiB of memory" in waiting.message
-    assert "256.0 GiB free" in waiting.message
+    assert "256.0 GiB of memory free" in waiting.message
     assert found.manifests() == ()
 
 
