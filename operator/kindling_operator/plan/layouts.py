@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from functools import lru_cache
+from itertools import islice, product
 
 from kindling_operator.model.api_placement import Parallelism
 from kindling_operator.model.architecture import Architecture
@@ -80,59 +81,61 @@ def layouts(subject: Subject, extent: Extent) -> tuple[Layout, ...]:
 
     Whether the model runs that way and fits is judged elsewhere.
     """
-    most = most_gpus(subject)
+    return _layouts(subject.architecture, pins_of(subject), most_gpus(subject), extent)
+
+
+@lru_cache(maxsize=1024)
+def _layouts(
+    architecture: Architecture, pins: Parallelism, most: int | None, extent: Extent
+) -> tuple[Layout, ...]:
     found = {
         spread
-        for sizes in _sizes(subject, extent)
+        for sizes in _sizes(architecture, pins, extent)
         if most is None or sizes.gpus <= most
         for spread in _spread(sizes, extent)
     }
     return tuple(sorted(found, key=_order))
 
 
-def _sizes(subject: Subject, extent: Extent) -> Iterator[Layout]:
+def _sizes(architecture: Architecture, pins: Parallelism, extent: Extent) -> Iterator[Layout]:
     """Sizes to consider, without a number of nodes; each pin has one value."""
-    pins, architecture = pins_of(subject), subject.architecture
-    tensors = (pins.tensor,) if pins.tensor else tensor_sizes(architecture)
-    plain = tuple(_sized(architecture, pins, tensor=tensor) for tensor in tensors)
-    if not (pins.pipeline or pins.data):
-        yield from plain
-    reach = 0 if pins.pipeline or pins.data else _reach(plain, extent)
-    for pipeline, data in _beyond_tensors(architecture, pins):
-        if pipeline > architecture.layers:
-            continue
-        sizes = (
-            _sized(architecture, pins, tensor=tensor, pipeline=pipeline, data=data)
-            for tensor in tensors
-        )
-        yield from _widest((each for each in sizes if each.gpus > reach), extent)
+    reach = 0
+    for pipeline, data in _stages_and_ranks(architecture, pins):
+        sizes = _with_tensors(architecture, pins, pipeline=pipeline, data=data)
+        if pipeline == data == 1:
+            reach = _reach(sizes, extent)
+            yield from sizes
+        elif pipeline in (1, pins.pipeline) and data in (1, pins.data):
+            yield from sizes
+        else:
+            yield from _widest((each for each in sizes if each.gpus > reach), extent)
 
 
-def _sized(
-    architecture: Architecture, pins: Parallelism, *, tensor: int, pipeline: int = 1, data: int = 1
-) -> Layout:
+def _stages_and_ranks(architecture: Architecture, pins: Parallelism) -> Iterator[tuple[int, int]]:
+    """Stages and data ranks, one of each first; several of both only where both are pinned."""
+    sparse = architecture.experts is not None
+    stages = (pins.pipeline,) if pins.pipeline else (1, *STAGES)
+    ranks = (pins.data,) if pins.data else (1, *(DATA_RANKS if sparse else ()))
+    for pipeline, data in product(stages, ranks):
+        both = pipeline > 1 and data > 1
+        if pipeline <= architecture.layers and (not both or (pins.pipeline and pins.data)):
+            yield pipeline, data
+
+
+def _with_tensors(
+    architecture: Architecture, pins: Parallelism, *, pipeline: int, data: int
+) -> tuple[Layout, ...]:
+    """These stages and data ranks with each tensor size."""
     chosen = data > 1 and architecture.experts is not None
-    return Layout(tensor, pipeline, data, chosen if pins.expert is None else pins.expert)
+    expert = chosen if pins.expert is None else pins.expert
+    tensors = (pins.tensor,) if pins.tensor else tensor_sizes(architecture)
+    return tuple(Layout(tensor, pipeline, data, expert) for tensor in tensors)
 
 
 def _reach(plain: Iterable[Layout], extent: Extent) -> int:
     """The most GPUs that tensor parallelism alone can use."""
     placed = (each.gpus for each in plain if any(_spread(each, extent)))
     return max(placed, default=0)
-
-
-def _beyond_tensors(architecture: Architecture, pins: Parallelism) -> Iterator[tuple[int, int]]:
-    """Stages and data ranks to combine with tensor ranks; both only where both are pinned."""
-    if pins.pipeline and pins.data:
-        yield pins.pipeline, pins.data
-    elif pins.pipeline:
-        yield pins.pipeline, 1
-    elif pins.data:
-        yield 1, pins.data
-    else:
-        yield from ((pipeline, 1) for pipeline in STAGES)
-        shared = architecture.experts is not None
-        yield from ((1, data) for data in DATA_RANKS if shared)
 
 
 def _widest(sizes: Iterable[Layout], extent: Extent) -> Iterator[Layout]:

@@ -227,13 +227,13 @@ def _drafting(way: Candidate, plain: Sizing) -> tuple[Candidate, Sizing]:
     heads, context = way.subject.architecture.draft, wanted_context(way.subject)
     depths = range(1, heads.depths + 1) if heads is not None else range(0)
     drafting = [replace(way, draft=depth) for depth in depths]
-    allowed = [each for each in drafting if judge_option(each) is None]
     without = token_nanoseconds(way, context)
-    timed = sorted((token_nanoseconds(each, context), each.draft, each) for each in allowed)
-    for nanoseconds, _, each in timed:
+    timed = sorted((token_nanoseconds(each, context), each.draft) for each in drafting)
+    for nanoseconds, draft in timed:
         if nanoseconds >= without:
             break
-        sizing = gpu_sizing(each)
+        each = replace(way, draft=draft)
+        sizing = gpu_sizing(each) if judge_option(each) is None else None
         if isinstance(sizing, Sizing):
             return each, sizing
     return way, plain

@@ -172,14 +172,17 @@ def gpu_sizing(candidate: Candidate) -> Sizing | Misfit:
 
     A misfit is told for the fewest.
     """
+    *more, fewest = BATCHED_TOKENS
+    least = _sized(candidate, fewest)
+    if isinstance(least, Misfit):
+        return least
     misfit: Misfit | None = None
-    for tokens in BATCHED_TOKENS:
+    for tokens in more:
         found = _sized(candidate, tokens)
         if isinstance(found, Sizing):
             return found if misfit is None else replace(found, why=_why_so_few(tokens, misfit))
         misfit = found
-    assert misfit is not None
-    return misfit
+    return least if misfit is None else replace(least, why=_why_so_few(fewest, misfit))
 
 
 def least_gpu_memory(candidate: Candidate) -> int:

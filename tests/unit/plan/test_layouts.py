@@ -92,9 +92,15 @@ def test_one_pin_leaves_the_others_to_choose() -> None:
         "TP4 DP2 EP8 / 1",
     ]
     assert names("inkling", pool(8), parallelism={"pipeline": 2}) == [
+        "TP1 PP2 / 1",
         "TP2 PP2 / 1",
         "TP4 PP2 / 1",
     ]
+    one_stage = names("inkling", pool(8), parallelism={"pipeline": 1})
+    assert one_stage == ["TP1 / 1", "TP2 / 1", "TP4 / 1", "TP8 / 1"]
+    no_spread = names("inkling", pool(8, 8), parallelism={"data": 1, "expert": False})
+    assert no_spread[:4] == one_stage
+    assert {"TP8 PP2 / 2", "TP4 PP3 / 2"} & set(no_spread) == {"TP8 PP2 / 2"}
 
 
 def test_a_pin_beyond_the_nodes_leaves_nothing() -> None:
