@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from tests.support.lint.purity import impurities
+
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40
 TOP_LEVEL = {
@@ -39,6 +41,7 @@ def broken_rules(paths: Iterable[Path]) -> Iterator[str]:
             yield from _text(path, text)
             if path.suffix == ".py":
                 yield from _functions(path, text)
+                yield from impurities(path, text)
 
 
 def _is_code(path: Path) -> bool:
