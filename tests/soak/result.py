@@ -14,8 +14,8 @@ PAGE: Final = ROOT / "docs" / "soak.md"
 HEAD: Final = """# Last long run
 
 `make soak` writes a section when its test has ended; a part that was not run keeps its last one.
-`KINDLING_SOAK_MINUTES` sets how long the chaos lasts (20 unless given), `KINDLING_SOAK_SEED` repeats
-an order of faults.
+`KINDLING_SOAK_MINUTES` sets how long the chaos lasts (20 unless given), `KINDLING_SOAK_SEED`
+repeats an order of faults.
 """
 
 
