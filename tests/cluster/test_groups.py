@@ -204,17 +204,20 @@ def test_replicas_are_groups_and_each_is_an_object(
         return kube.have(MODEL, NAME, namespace).get("status", {}).get("replicas")
 
     until("status to count groups", lambda: told() == 2, seconds=SECONDS, say=kube.say)
-    # The first is made the least valuable: a StatefulSet's or LeaderWorkerSet's own scaling would
-    # always take the last.
-    kube.kubectl("delete", "pod", f"{first}-0", "-n", namespace, "--wait=false")
-    kube.kubectl("scale", f"im/{NAME}", "-n", namespace, "--replicas=1")
-
-    [left] = until(
-        "one group to be left",
-        lambda: found if len(found := groups(kube, namespace)) == 1 else None,
-        seconds=SECONDS,
-        say=kube.say,
-    )
+    # The first loses a node and so its worth: LeaderWorkerSet would always take the last.
+    lost = str(members(kube, namespace, first)[1]["spec"]["nodeName"])
+    fakenodes.remove(kube, lost)
+    try:
+        kube.wait_condition(NAME, namespace, type="Scheduled", status="False", seconds=SECONDS)
+        kube.kubectl("scale", f"im/{NAME}", "-n", namespace, "--replicas=1")
+        [left] = until(
+            "one group to be left",
+            lambda: found if len(found := groups(kube, namespace)) == 1 else None,
+            seconds=SECONDS,
+            say=kube.say,
+        )
+    finally:
+        fakenodes.add(kube, [fakenodes.h200(lost)])
     assert left["metadata"]["name"] != first
 
 
