@@ -4,7 +4,8 @@ A replica is a pod, or a group of pods: of a group, the pod that is furthest fro
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
@@ -136,8 +137,16 @@ def _of_group(pods: tuple[PodView, ...], behind: frozenset[str]) -> tuple[PodSta
         telling = [pod for pod in pods if states[pod.name] is state]
         if telling:
             # Of engines that end together, the first cause says more than its echoes.
-            return state, min(telling, key=lambda pod: (_is_echo(pod), pod.rank))
+            found = min(telling, key=lambda pod: (_is_echo(pod), pod.rank))
+            if state is PodState.LOADING:
+                found = replace(found, started=_last_started(pods))
+            return state, found
     return states[leader.name], leader
+
+
+def _last_started(pods: tuple[PodView, ...]) -> datetime | None:
+    """When the last of them began to run: the time to start counts from when all are there."""
+    return max((pod.started for pod in pods if pod.started is not None), default=None)
 
 
 def _is_echo(pod: PodView) -> bool:

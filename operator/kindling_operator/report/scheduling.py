@@ -41,7 +41,9 @@ def scheduled(
         return _unschedulable(stuck[0].unschedulable, len(stuck), wanted)
     placed = [pod for pod in living if _has_nodes(pod, replicas, group)]
     if len(placed) < wanted:
-        return _pending(living, placed, replicas, group, wanted=wanted)
+        sets = [each for each in workloads if each.revision == hash_]
+        told = _incomplete(sets, replicas, group) if group is not None else None
+        return told or _first_answer(wanted - len(placed), wanted)
     return _verdict(
         Reason.PODS_SCHEDULED,
         f"{len(placed)} of {max(wanted, len(placed))} replicas have"
@@ -60,25 +62,36 @@ def _placed(members: Sequence[PodView]) -> int:
     return sum(1 for pod in members if pod.node and not pod.terminating)
 
 
-def _pending(
-    living: Sequence[PodView],
-    placed: Sequence[PodView],
-    replicas: Replicas,
-    group: GroupPlan | None,
-    *,
-    wanted: int,
-) -> Verdict:
+def _first_answer(missing: int, wanted: int) -> Verdict:
     """Some have no node, and nobody has said why yet."""
-    waiting = next((pod for pod in living if pod not in placed), None)
-    if group is None or waiting is None:
-        told = f"{wanted - len(placed)} of {wanted} replicas wait for the scheduler's first answer."
-        return _verdict(Reason.PODS_PENDING, told)
-    members = replicas.members.get(waiting.group, ())
     return _verdict(
         Reason.PODS_PENDING,
-        f"Replica {group_number(waiting.group)}: {_placed(members)} of {group.size} pods have a"
-        f" node, {len(members)} exist.",
+        f"{missing} of {wanted} replicas wait for the scheduler's first answer.",
     )
+
+
+def _incomplete(sets: Sequence[ChildView], replicas: Replicas, group: GroupPlan) -> Verdict | None:
+    """The first group without all its nodes.
+
+    Pods that are refused (a quota, a Pod Security profile) do not exist, and only the events of
+    their StatefulSet say why: it is named.
+    """
+    for each in sets:
+        members = replicas.members.get(each.ref.name, ())
+        if _placed(members) >= group.size:
+            continue
+        told = (
+            f"Replica {group_number(each.ref.name)}: {_placed(members)} of {group.size} pods have a"
+            f" node, {len(members)} exist"
+        )
+        if len(members) < group.size:
+            maker = f"{each.ref.name}-0" if members else each.ref.name
+            told += (
+                f"; if it stays so, `kubectl describe statefulset -n {each.ref.namespace} {maker}`"
+                " tells why"
+            )
+        return _verdict(Reason.PODS_PENDING, f"{told}.")
+    return None
 
 
 def _half_group(pod: PodView, members: Sequence[PodView], group: GroupPlan) -> Verdict:

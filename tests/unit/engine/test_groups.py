@@ -93,7 +93,17 @@ def test_a_group_that_is_still_made_is_told() -> None:
 
     assert (told.status, told.message) == (
         "Unknown",
-        "Replica 0: 1 of 2 pods have a node, 1 exist.",
+        "Replica 0: 1 of 2 pods have a node, 1 exist; if it stays so, `kubectl describe statefulset"
+        f" -n ml {group}-0` tells why.",
+    )
+
+
+def test_a_group_of_which_no_pod_is_let_in_is_told() -> None:
+    cluster = made()
+
+    assert condition(cluster, "Scheduled").message.endswith(
+        f"0 of 2 pods have a node, 0 exist; if it stays so, `kubectl describe statefulset -n ml"
+        f" {cluster.groups()[0]}` tells why."
     )
 
 
