@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -30,11 +31,11 @@ from kindling_operator.model.conditions_table import REASONS
 from kindling_operator.model.names import GPU_RESOURCE, Key
 from kindling_operator.model.objects import ClaimView, NodeView, PodView
 from kindling_operator.model.parse import ParsedModel
-from kindling_operator.model.plan import Decision
+from kindling_operator.model.plan import Decision, EnginePlan, RevisionTarget
 from kindling_operator.plan import plan
 from kindling_operator.plan.kv import bytes_needed, kv_budget, kv_layout
 from kindling_operator.plan.revision import inputs_digest
-from kindling_operator.render import render
+from kindling_operator.render import Manifest, render
 
 NODE_NAMES = ("n0", "n1", "n2", "n3")
 SETTINGS = settings(deadline=None, max_examples=60)
@@ -174,19 +175,39 @@ def test_what_is_refused_or_waits_makes_nothing(found: Cluster) -> None:
             assert found.manifests(key)
 
 
+def _replicas(target: RevisionTarget) -> int:
+    """A group is made only once all its pods have room."""
+    return target.replicas if target.revision.plan.group is None else len(target.groups)
+
+
+def _gpus(plan: EnginePlan) -> int:
+    return plan.gpu.count * plan.gpu.nodes if plan.gpu is not None else 0
+
+
 @SETTINGS
 @given(clusters())
 def test_gpus_of_the_plan_are_the_gpus_of_the_pods(found: Cluster) -> None:
     for key in found.models:
         decision = found.decide(key)
-        planned = sum(t.replicas * t.revision.plan.gpus_per_pod for t in decision.targets)
+        planned = sum(_replicas(t) * _gpus(t.revision.plan) for t in decision.targets)
         requested = 0
         for manifest in found.manifests(key):
-            if manifest["kind"] == "Deployment":
-                (engine,) = manifest["spec"]["template"]["spec"]["containers"]
+            for template, pods in _pods_of(manifest):
+                (engine,) = template["spec"]["containers"]
                 gpus = int(engine["resources"]["limits"].get(GPU_RESOURCE, 0))
-                requested += manifest["spec"]["replicas"] * gpus
+                requested += pods * gpus
         assert planned == requested
+
+
+def _pods_of(manifest: Manifest) -> Iterator[tuple[Any, int]]:
+    """The pod templates of a workload, and how many pods it makes of each."""
+    spec = manifest.get("spec", {})
+    if manifest["kind"] == "Deployment":
+        yield spec["template"], spec["replicas"]
+    if manifest["kind"] == "LeaderWorkerSet":
+        group = spec["leaderWorkerTemplate"]
+        yield group["leaderTemplate"], spec["replicas"]
+        yield group["workerTemplate"], spec["replicas"] * (group["size"] - 1)
 
 
 @SETTINGS

@@ -15,9 +15,11 @@ from kindling_runtime.contract import (
     Drain,
     Engine,
     Expected,
+    Group,
     LaunchPlan,
     Model,
     Probe,
+    Rank,
     Requires,
     Weights,
 )
@@ -30,6 +32,13 @@ ports = st.integers(1, 65_535)
 counts = st.none() | st.integers(0, 2**62)
 variables = st.from_regex(r"\A[A-Za-z_][A-Za-z0-9_]{0,20}\Z")
 
+ranks = st.builds(Rank, argv=st.lists(texts, max_size=4).map(tuple), serves=st.booleans())
+groups = st.builds(
+    Group,
+    ranks=st.lists(ranks, min_size=2, max_size=4).map(tuple),
+    port=ports,
+    gather_seconds=seconds,
+)
 plans = st.builds(
     LaunchPlan,
     model=st.builds(Model, name=names, served_name=names),
@@ -57,6 +66,7 @@ plans = st.builds(
     runtime_port=ports,
     expected=st.builds(Expected, kv_blocks=counts, kv_tokens=counts, max_model_len=counts),
     requires=st.builds(Requires, files=st.lists(texts.map("f{}".format), max_size=3).map(tuple)),
+    group=st.none() | groups,
 )
 
 PLAN = launch_plan(env={"B": "2", "A": "1"})

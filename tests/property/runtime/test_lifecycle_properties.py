@@ -12,6 +12,7 @@ from kindling_runtime.state import (
     EngineStarted,
     EngineState,
     Event,
+    GroupBroken,
     Miss,
     PreflightFailed,
     Signal,
@@ -37,6 +38,8 @@ machines = st.builds(
         grace_seconds=seconds,
     ),
     started=st.just(0.0),
+    gather_seconds=st.sampled_from([0, 30]),
+    follows=st.booleans(),
 )
 events: st.SearchStrategy[Event] = st.one_of(
     st.builds(EngineStarted, pid=st.just(7)),
@@ -44,6 +47,7 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(Token, source=st.sampled_from(EvidenceSource)),
     st.builds(Miss, why=st.just("why")),
     st.builds(EngineExited, how=st.just("exited"), clean=st.booleans()),
+    st.builds(GroupBroken, why=st.just("another is gone")),
     st.sampled_from(Signal),
 )
 # Quarters of a second, which add up without rounding.
