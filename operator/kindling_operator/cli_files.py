@@ -12,7 +12,8 @@ import yaml
 
 from kindling_operator.catalog import CatalogError, runtimes
 from kindling_operator.cli_failure import usage
-from kindling_operator.model.names import KIND
+from kindling_operator.kube.kinds import MODEL, NODE, POD
+from kindling_operator.model.names import KIND, Kind
 from kindling_operator.model.objects import ClaimView, NodeUse
 from kindling_operator.model.parse import Invalid, ParsedModel, parse
 from kindling_operator.model.snapshot import Environment, Snapshot
@@ -38,8 +39,8 @@ def snapshot_of(
     file that cannot be read.
     """
     models = {model.key: model for model in models_of(models_file, namespace)}
-    nodes = [node(body) for body in _objects(nodes_file, "Node")]
-    bodies = list(_objects(pods_file, "Pod")) if pods_file else []
+    nodes = [node(body) for body in _objects(nodes_file, NODE)]
+    bodies = list(_objects(pods_file, POD)) if pods_file else []
     pods = [views.pod(body) for body in bodies]
     return Snapshot(
         now=datetime.now(UTC),
@@ -77,7 +78,7 @@ def described_runtimes(path: str | None) -> str:
 def models_of(path: str, namespace: str) -> Iterator[ParsedModel | Invalid]:
     """The models in a file; `namespace` is of those that name none. Raises `Failure` for none."""
     found = 0
-    for body in _objects(path, KIND):
+    for body in _objects(path, MODEL):
         metadata = {"namespace": namespace, **(body.get("metadata") or {})}
         try:
             model = parse({**body, "metadata": metadata})
@@ -97,12 +98,13 @@ def _claims(model: ParsedModel | Invalid) -> Iterator[ClaimView]:
         yield ClaimView(model.key.namespace, mount.claim, phase="Bound", terminating=False)
 
 
-def _objects(path: str, kind: str) -> Iterator[Body]:
-    """The objects of a kind in a file, those in lists included."""
+def _objects(path: str, kind: Kind) -> Iterator[Body]:
+    """The objects of a kind in a file, those in lists included; one may not say what it is."""
+    unsaid = {"apiVersion": kind.api_version, "kind": kind.kind}
     for document in _documents(path):
         items = document.get("items") if str(document.get("kind", "")).endswith("List") else None
         for body in [document] if items is None else items:
-            if isinstance(body, Mapping) and body.get("kind", kind) == kind:
+            if isinstance(body, Mapping) and kind.is_of({**unsaid, **body}):
                 yield body
 
 

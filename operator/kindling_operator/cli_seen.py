@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -15,7 +15,7 @@ from kindling_operator.model.names import LABEL_MODEL, Key, Kind
 from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.snapshot import Environment, Snapshot
 from kindling_operator.observe import parse as views
-from kindling_operator.observe.fields import LONG_AGO, Body, moment, number, text
+from kindling_operator.observe.fields import LONG_AGO, Body, mapping, moment, number, text
 from kindling_operator.observe.watched import ENDPOINTS
 
 NOTHING_INSTALLED: Final = Environment(cuda_image="", cpu_image="", catalog={}, runtimes={})
@@ -63,18 +63,18 @@ async def see(kube: Kube, key: Key, *, now: datetime) -> Seen:
 
 def seen_in(bodies: Iterable[Body], key: Key, *, now: datetime) -> Seen:
     """What objects of any kinds tell about one model. Raises `KeyError` if it is not among them."""
-    by_kind: dict[str, list[Body]] = {}
-    for body in bodies:
-        by_kind.setdefault(text(body, "kind"), []).append(body)
-    models = (views.model(body) for body in by_kind.get(MODEL.kind, ()))
+    given = tuple(bodies)
+
+    def of(kind: Kind) -> Iterator[Body]:
+        return filter(kind.is_of, given)
+
+    models = map(views.model, of(MODEL))
     model = next((each for each in models if each is not None and each.key == key), None)
     if model is None:
         raise KeyError(key)
-    pods = [pod for body in by_kind.get(POD.kind, ()) if (pod := views.pod(body)) is not None]
-    slices = [ENDPOINTS.view(body) for body in by_kind.get(ENDPOINTS.kind.kind, ())]
-    children = [
-        watched.view(body) for watched in STANDING for body in by_kind.get(watched.kind.kind, ())
-    ]
+    pods = [pod for body in of(POD) if (pod := views.pod(body)) is not None]
+    slices = [ENDPOINTS.view(body) for body in of(ENDPOINTS.kind)]
+    children = [watched.view(body) for watched in STANDING for body in of(watched.kind)]
     ready = {name for each in slices if each and each.model == key for name in each.ready_pods}
     snapshot = Snapshot(
         now=now,
@@ -86,7 +86,7 @@ def seen_in(bodies: Iterable[Body], key: Key, *, now: datetime) -> Seen:
         endpoints={key: tuple(sorted(ready))},
     )
     names = {pod.name for pod in snapshot.pods}
-    return Seen(snapshot, model, _events(by_kind.get(EVENT.kind, ()), key, names))
+    return Seen(snapshot, model, _events(of(EVENT), key, names))
 
 
 class _Reader:
@@ -116,14 +116,14 @@ class _Reader:
         return found
 
 
-def _events(bodies: Sequence[Body], key: Key, pods: set[str]) -> tuple[Told, ...]:
+def _events(bodies: Iterable[Body], key: Key, pods: set[str]) -> tuple[Told, ...]:
     """Events of the model and of its pods, the oldest first."""
     found = []
     for body in bodies:
-        kind, name = text(body, "regarding", "kind"), text(body, "regarding", "name")
-        if (kind, name) == (MODEL.kind, key.name):
+        about, name = mapping(body, "regarding"), text(body, "regarding", "name")
+        if MODEL.is_of(about) and name == key.name:
             found.append(_told(body))
-        elif kind == POD.kind and name in pods:
+        elif POD.is_of(about) and name in pods:
             found.append(_told(body, about=name))
     return tuple(sorted(found, key=lambda told: (told.when, told.about, told.reason)))
 

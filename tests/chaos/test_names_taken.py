@@ -1,6 +1,6 @@
 """Names that are taken: refused and named, never hijacked, never half-created."""
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from tests.chaos.stories import NAME, SECONDS, URI, apply, made, ready
@@ -46,14 +46,22 @@ BODIES: Final[dict[Kind, Object]] = {
     },
 }
 OUR_LABELS: Final = {names.LABEL_MANAGED_BY: names.MANAGED_BY, names.LABEL_MODEL: NAME}
+OTHERS_MODEL: Final = {
+    "apiVersion": "inference.networking.x-k8s.io/v1alpha2",
+    "kind": names.KIND,
+    "name": NAME,
+    "uid": "8e7c1d9e-8b5f-4b0e-9a53-2f6f4c1f7a11",
+    "controller": True,
+}
+"""A kind of the Gateway API Inference Extension that is called as ours is."""
 
 
-def foreign(kind: Kind, name: str, namespace: str, labels: dict[str, str]) -> Object:
+def foreign(kind: Kind, name: str, namespace: str, **metadata: Any) -> Object:
     """An object of somebody else."""
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "metadata": {"name": name, "namespace": namespace, **metadata},
         **BODIES[kind],
     }
 
@@ -67,17 +75,21 @@ def wanted_name(kind: Kind, namespace: str) -> str:
     return revision_object_name(NAME, wanted_hash(model))
 
 
-@pytest.mark.parametrize("labels", [{}, OUR_LABELS], ids=["unlabelled", "with our labels"])
+@pytest.mark.parametrize(
+    "theirs",
+    [{}, {"labels": OUR_LABELS}, {"labels": OUR_LABELS, "ownerReferences": [OTHERS_MODEL]}],
+    ids=["unlabelled", "with our labels", "of another group's InferenceModel"],
+)
 @pytest.mark.parametrize("kind", COMMON_KINDS, ids=lambda kind: str(kind.kind))
 def test_a_taken_name_is_refused_and_progress_follows_when_it_is_free(
     operator: OperatorProcess,
     kube: Kube,
     namespace: str,
     kind: Kind,
-    labels: dict[str, str],
+    theirs: dict[str, Any],
 ) -> None:
     name = wanted_name(kind, namespace)
-    kube.apply(foreign(kind, name, namespace, labels))
+    kube.apply(foreign(kind, name, namespace, **theirs))
 
     apply(kube, namespace)
     found = kube.wait_condition(
@@ -92,7 +104,7 @@ def test_a_taken_name_is_refused_and_progress_follows_when_it_is_free(
     assert "endpoint" not in found["status"]
     others = [child for child in kube.children(NAME, namespace) if child != f"{kind.kind} {name}"]
     assert others == [], "nothing half-created stays"
-    _assert_untouched(kube.have(kind, name, namespace), labels)
+    _assert_untouched(kube.have(kind, name, namespace), theirs)
 
     kube.delete(kind, name, namespace)
     made(kube, namespace)
@@ -100,10 +112,10 @@ def test_a_taken_name_is_refused_and_progress_follows_when_it_is_free(
     kube.wait_condition(NAME, namespace, type="Accepted", seconds=SECONDS)
 
 
-def _assert_untouched(found: Object, labels: dict[str, str]) -> None:
+def _assert_untouched(found: Object, theirs: dict[str, Any]) -> None:
     metadata = found["metadata"]
-    assert metadata.get("labels", {}) == labels
-    assert "ownerReferences" not in metadata
+    assert metadata.get("labels") == theirs.get("labels")
+    assert metadata.get("ownerReferences") == theirs.get("ownerReferences")
     assert FIELD_MANAGER not in {entry["manager"] for entry in metadata["managedFields"]}
 
 
@@ -118,9 +130,8 @@ def test_objects_of_others_that_carry_our_labels_are_never_pruned(
         "uid": kube.have(SERVICE_ACCOUNT, "default", namespace)["metadata"]["uid"],
         "controller": True,
     }
-    ownerless = foreign(CONFIG_MAP, "ownerless", namespace, OUR_LABELS)
-    owned = foreign(CONFIG_MAP, "owned", namespace, OUR_LABELS)
-    owned["metadata"]["ownerReferences"] = [owner]
+    ownerless = foreign(CONFIG_MAP, "ownerless", namespace, labels=OUR_LABELS)
+    owned = foreign(CONFIG_MAP, "owned", namespace, labels=OUR_LABELS, ownerReferences=[owner])
     kube.apply(ownerless, owned)
 
     with kubelet.playing(kube, namespace):

@@ -84,9 +84,10 @@ async def _look_at(
     except NotFoundError:
         return Child(kind, manifest, None, None)
     ref, controller = _ref(kind, found), _controller(found)
-    if controller.get("uid") == owner_uid:
+    ours = MODEL.is_of(controller)
+    if ours and controller.get("uid") == owner_uid:
         return Child(kind, manifest, None, ref, created_entry(found))
-    former = (controller.get("kind"), controller.get("name")) == (MODEL.kind, key.name)
+    former = ours and controller.get("name") == key.name
     return Taken(ref, leaving=former or "deletionTimestamp" in found["metadata"])
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 GROUP = "kindling.dev"
 VERSION = "v1alpha1"
@@ -92,6 +93,15 @@ class Kind:
     @property
     def version(self) -> str:
         return self.api_version.rpartition("/")[2]
+
+    def is_of(self, said: Mapping[str, Any]) -> bool:
+        """Whether an object, or a reference to one, says that it is of this kind.
+
+        The version does not matter, the group does: others have kinds of the same name, such as
+        the InferenceModel of inference.networking.x-k8s.io.
+        """
+        group = str(said.get("apiVersion", "")).rpartition("/")[0]
+        return (group, said.get("kind")) == (self.group, self.kind)
 
 
 SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")

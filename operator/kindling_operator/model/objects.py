@@ -172,6 +172,8 @@ class EndpointsView:
 class ChildView:
     """An object that carries our labels.
 
+    `owner` and `owner_uid` are the InferenceModel that controls it, None and "" where something
+    else does, or nothing.
     `manifest` is the observed object without status, managedFields and other server-set
     metadata; `status` holds the integers of a workload's status (replicas, readyReplicas,
     availableReplicas, updatedReplicas, observedGeneration) and is empty for other kinds.

@@ -124,24 +124,22 @@ def endpoints(body: Body) -> EndpointsView | None:
 
 def _is_of_service(body: Body, name: str) -> bool:
     owner = controller_of(body)
-    return text(body, "metadata", "labels", names.LABEL_SERVICE_NAME) == name and (
-        text(owner, "kind"),
-        text(owner, "name"),
-    ) == (names.SERVICE.kind, name)
+    return (
+        text(body, "metadata", "labels", names.LABEL_SERVICE_NAME) == name
+        and names.SERVICE.is_of(owner)
+        and text(owner, "name") == name
+    )
 
 
 def child(body: Body, kind: Kind) -> ChildView:
     """An object of CHILD_KINDS that carries our labels."""
     controller = controller_of(body)
     namespace = text(body, "metadata", "namespace")
-    ours = (text(controller, "kind"), text(controller, "apiVersion")) == (
-        MODEL.kind,
-        MODEL.api_version,
-    )
+    ours = MODEL.is_of(controller)
     return ChildView(
         ref=reference(body, kind),
         owner=Key(namespace, text(controller, "name")) if ours else None,
-        owner_uid=text(controller, "uid"),
+        owner_uid=text(controller, "uid") if ours else "",
         created=moment(body, "metadata", "creationTimestamp"),
         generation=number(body, "metadata", "generation"),
         terminating=bool(text(body, "metadata", "deletionTimestamp")),

@@ -258,6 +258,17 @@ def test_a_file_without_models(files: Files, capsys: pytest.CaptureFixture[str])
     )
 
 
+def test_the_inference_model_of_another_group_is_none_of_ours(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs = model(tiny_spec()) | {"apiVersion": "inference.networking.x-k8s.io/v1alpha2"}
+
+    assert files.plan(theirs) == 2
+    assert "has no InferenceModel" in capsys.readouterr().err
+    assert files.plan(theirs, model(tiny_spec(), namespace="ml")) == 0
+    assert capsys.readouterr().out.startswith("ml/tiny: ")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -141,6 +141,27 @@ def test_a_model_that_serves() -> None:
     assert found["the pods"][1].endswith("generates tokens behind the endpoint")
 
 
+def test_what_happened_to_another_groups_model_of_the_same_name_is_not_told() -> None:
+    items, when = recorded("healthy")
+    other = "inference.networking.x-k8s.io/v1alpha2"
+    theirs = [
+        {**item, "apiVersion": other, "spec": {}, "status": {}}
+        for item in items
+        if item["kind"] == "InferenceModel"
+    ]
+    events = [
+        {**item, "regarding": {**item["regarding"], "apiVersion": other}, "note": "theirs"}
+        for item in items
+        if item.get("regarding", {}).get("kind") == "InferenceModel"
+    ]
+    assert theirs
+    assert events
+
+    both = seen_in([*theirs, *events, *items], Key("ml", "healthy"), now=when + LATER)
+
+    assert story(both, Terminal()) == told("healthy")
+
+
 def test_a_model_that_nobody_has_looked_at() -> None:
     items, when = recorded("refused")
     fresh = [{**items[0], "status": {}}]

@@ -170,12 +170,20 @@ def test_a_container_that_was_started_again_runs_and_keeps_its_last_end() -> Non
     assert (view.started, view.ended_exit_code) == (NOW, 70)
 
 
-def slice_metadata(service: str = "flint", *, owner: str = "flint") -> dict[str, Any]:
+def slice_metadata(
+    service: str = "flint", *, owner: str = "flint", version: str = "v1"
+) -> dict[str, Any]:
     return metadata(
         "flint-x",
         labels={**LABELS, names.LABEL_SERVICE_NAME: service},
         ownerReferences=[
-            {"apiVersion": "v1", "kind": "Service", "name": owner, "uid": "s", "controller": True}
+            {
+                "apiVersion": version,
+                "kind": "Service",
+                "name": owner,
+                "uid": "s",
+                "controller": True,
+            }
         ],
     )
 
@@ -185,6 +193,7 @@ def slice_metadata(service: str = "flint", *, owner: str = "flint") -> dict[str,
     [
         slice_metadata("other", owner="other"),
         slice_metadata(owner="other"),
+        slice_metadata(version="serving.knative.dev/v1"),
         metadata("flint-x", labels=LABELS),
         metadata("flint-x", labels={**LABELS, names.LABEL_SERVICE_NAME: "flint"}),
     ],
@@ -241,6 +250,26 @@ def test_a_child_is_read_without_what_the_api_server_sets() -> None:
     assert set(view.manifest) == {"apiVersion", "kind", "metadata", "spec"}
     assert set(view.manifest["metadata"]) == {"namespace", "name", "labels", "ownerReferences"}
     assert view.status == {}
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "ours"),
+    [
+        (names.API_VERSION, names.KIND, True),
+        (f"{names.GROUP}/v1beta1", names.KIND, True),
+        ("inference.networking.x-k8s.io/v1alpha2", names.KIND, False),
+        ("v1", names.KIND, False),
+        (names.API_VERSION, "Other", False),
+        (None, None, False),
+    ],
+)
+def test_an_owner_is_ours_by_group_and_kind_in_whatever_version(
+    version: str | None, kind: str | None, ours: bool
+) -> None:
+    owner = {"apiVersion": version, "kind": kind, "name": "flint", "uid": "o", "controller": True}
+    view = parse.child({"metadata": metadata(ownerReferences=[owner])}, SERVICE)
+
+    assert (view.owner, view.owner_uid) == ((KEY, "o") if ours else (None, ""))
 
 
 def test_a_deployment_tells_its_counts_and_why_it_makes_no_pods() -> None:
