@@ -6,9 +6,9 @@ Models that select the same nodes and tolerate the same taints share their answe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from kindling_operator.model.api_placement import Placement, Toleration
 from kindling_operator.model.objects import NodeView, Taint
@@ -19,6 +19,11 @@ from kindling_operator.plan.devices import (
     gpu_class,
     wanted_class,
 )
+
+_Answer = TypeVar("_Answer")
+
+_MOST_ANSWERS = 4096
+"""A fleet may live long, and specs come and go."""
 
 Selector = tuple[tuple[str, str], ...]
 
@@ -61,7 +66,7 @@ class Fleet:
     """All nodes, and which of them a model may use; two fleets of the same nodes answer the same.
 
     `nodes` are sorted by name; `classes` tells each node's class of GPU by name, None where it has
-    no GPU or does not say which; `answers` is what others remember of questions about these nodes.
+    no GPU or does not say which.
     """
 
     def __init__(self, nodes: Iterable[NodeView]) -> None:
@@ -72,8 +77,20 @@ class Fleet:
         self._open = tuple(n for n in self.nodes if n.ready and not n.unschedulable)
         self._labelled: dict[str, dict[str, list[NodeView]]] = {}
         self._usable: dict[tuple[Selector, tuple[Toleration, ...]], Pool] = {}
-        self.answers: dict[Hashable, Any] = {}
+        self._answers: dict[Hashable, Any] = {}
         self._pools: dict[tuple[frozenset[str], object], tuple[Pool, ...]] = {}
+
+    def answer(self, question: Hashable, find: Callable[[], _Answer]) -> _Answer:
+        """What was found for a question about these nodes, before or now.
+
+        The answer may depend on nothing else that changes while the operator runs.
+        """
+        if question not in self._answers:
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers.clear()
+            self._answers[question] = find()
+        found: _Answer = self._answers[question]
+        return found
 
     def usable(self, placement: Placement | None, *, gpu: bool) -> Pool:
         """The nodes that the pods of a model may be scheduled to, whatever GPUs they have."""

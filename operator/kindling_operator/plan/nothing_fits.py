@@ -34,10 +34,7 @@ _USUAL_GIB = (24, 32, 48, 80, 96, 141, 180, 288)
 def nothing_fits(subject: Subject, found: Search, fleet: Fleet) -> Verdict:
     """The refusal of the nearest candidate; without any, why there is none."""
     question = "nothing fits", question_of(subject)
-    if question not in fleet.answers:
-        fleet.answers[question] = _nothing_fits(subject, found, fleet)
-    verdict: Verdict = fleet.answers[question]
-    return verdict
+    return fleet.answer(question, lambda: _nothing_fits(subject, found, fleet))
 
 
 def _nothing_fits(subject: Subject, found: Search, fleet: Fleet) -> Verdict:

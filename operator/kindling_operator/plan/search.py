@@ -96,12 +96,7 @@ def search(subject: Subject, fleet: Fleet) -> Search:
 
     Models that ask for the same share the answer: it depends on nothing else of them.
     """
-    question = question_of(subject)
-    found: Search | None = fleet.answers.get(question)
-    if found is None:
-        found = _search(subject, fleet)
-        fleet.answers[question] = found
-    return found
+    return fleet.answer(question_of(subject), lambda: _search(subject, fleet))
 
 
 def question_of(subject: Subject) -> Hashable:

@@ -24,14 +24,16 @@ def planned(*nodes: Any) -> EnginePlan:
 
 
 def test_a_smaller_layout_is_told_in_full() -> None:
-    better = better_plan(KEY, planned(*HOPPER), planned(*HOPPER, gpu_node("b-0", "NVIDIA-B200")))
+    old, new = planned(*HOPPER), planned(*HOPPER, gpu_node("b-0", "NVIDIA-B200"))
+    better = better_plan(KEY, old, new)
 
     assert better is not None
     assert better.message == (
         "A plan made now would have checkpoint NVFP4 instead of BF16, GPU NVIDIA-B200 instead of"
         " NVIDIA-H200, GPUs 4 in 1 node instead of 16 in 2 nodes, layout TP4 instead of TP8 DP2"
-        " EP16, drafts 7 instead of 8, context 528384 instead of 702464: run `kindling replan"
-        " im/inkling -n ml` to take it, which replaces the replicas."
+        f" EP16, drafts 7 instead of 8, context {new.context_length} instead of"
+        f" {old.context_length}: run `kindling replan im/inkling -n ml` to take it, which replaces"
+        " the replicas."
     )
 
 

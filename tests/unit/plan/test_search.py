@@ -102,6 +102,17 @@ def test_models_that_ask_for_the_same_share_one_search() -> None:
     assert search(other, nodes) is not search(subject("flint"), nodes)
 
 
+def test_answers_do_not_pile_up_in_a_fleet_that_lives_long() -> None:
+    nodes = fleet(H200)
+    first = nodes.answer("first", object)
+    assert nodes.answer("first", object) is first
+
+    for number in range(5000):
+        nodes.answer(number, lambda: None)
+
+    assert nodes.answer("first", object) is not first
+
+
 def test_the_fastest_depth_is_drafted() -> None:
     (best, *_) = options("inkling", B200)
     way = candidate(subject("inkling"), "NVIDIA-B200", Layout(tensor=4), checkpoint=NVFP4)
