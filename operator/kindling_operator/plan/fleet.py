@@ -22,9 +22,6 @@ from kindling_operator.plan.devices import (
 
 _Answer = TypeVar("_Answer")
 
-_MOST_ANSWERS = 4096
-"""A fleet may live long, and specs come and go."""
-
 Selector = tuple[tuple[str, str], ...]
 
 
@@ -66,7 +63,7 @@ class Fleet:
     """All nodes, and which of them a model may use; two fleets of the same nodes answer the same.
 
     `nodes` are sorted by name; `classes` tells each node's class of GPU by name, None where it has
-    no GPU or does not say which.
+    no GPU or does not say which; `answers` is all that `answer` has ever found.
     """
 
     def __init__(self, nodes: Iterable[NodeView]) -> None:
@@ -77,7 +74,7 @@ class Fleet:
         self._open = tuple(n for n in self.nodes if n.ready and not n.unschedulable)
         self._labelled: dict[str, dict[str, list[NodeView]]] = {}
         self._usable: dict[tuple[Selector, tuple[Toleration, ...]], Pool] = {}
-        self._answers: dict[Hashable, Any] = {}
+        self.answers: dict[Hashable, Any] = {}
         self._pools: dict[tuple[frozenset[str], object], tuple[Pool, ...]] = {}
 
     def answer(self, question: Hashable, find: Callable[[], _Answer]) -> _Answer:
@@ -85,11 +82,9 @@ class Fleet:
 
         The answer may depend on nothing else that changes while the operator runs.
         """
-        if question not in self._answers:
-            if len(self._answers) >= _MOST_ANSWERS:
-                self._answers.clear()
-            self._answers[question] = find()
-        found: _Answer = self._answers[question]
+        if question not in self.answers:
+            self.answers[question] = find()
+        found: _Answer = self.answers[question]
         return found
 
     def usable(self, placement: Placement | None, *, gpu: bool) -> Pool:
