@@ -31,10 +31,24 @@ it runs with. Lists are comma-separated. Read by kindling_operator/settings.py.
   value: {{ .Values.runtimes | toJson | quote }}
 - name: KINDLING_LEASE_NAME
   value: {{ include "kindling.operator" . | quote }}
+{{- include "kindling.checkLeaderElection" .Values.leaderElection }}
 - name: KINDLING_LEASE_DURATION
   value: {{ .Values.leaderElection.leaseDuration | quote }}
 - name: KINDLING_RENEW_DEADLINE
   value: {{ .Values.leaderElection.renewDeadline | quote }}
 - name: KINDLING_RETRY_PERIOD
   value: {{ .Values.leaderElection.retryPeriod | quote }}
+{{- end -}}
+
+{{/*
+Refuses what the operator would refuse at its start; the schema cannot compare two values. Argument:
+values.leaderElection. Prints nothing.
+*/}}
+{{- define "kindling.checkLeaderElection" -}}
+{{- $lease := trimSuffix "s" .leaseDuration | int -}}
+{{- $renew := trimSuffix "s" .renewDeadline | int -}}
+{{- $retry := trimSuffix "s" .retryPeriod | int -}}
+{{- if or (ge $renew $lease) (lt $renew (mul 2 $retry | int)) -}}
+{{- fail (printf "leaderElection.renewDeadline is %s: set it to less than leaseDuration (%s) and at least twice retryPeriod (%s)" .renewDeadline .leaseDuration .retryPeriod) -}}
+{{- end -}}
 {{- end -}}

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import nullcontext
+
 import pytest
 from tests.support.helm import Helm
+from tests.support.install import NAMESPACE
+
+from kindling_operator.settings import Settings, SettingsError
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60, func_only=True)]
 
@@ -29,6 +35,43 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60, func_only=True)]
 )
 def test_a_wrong_value_is_named(program: Helm, setting: str, message: str) -> None:
     assert message in program.refusal(f"--set={setting}")
+
+
+LEASES = [("15s", "10s", "2s"), ("15s", "14s", "7s"), ("3s", "2s", "1s")]
+NO_LEASES = [("15s", "15s", "2s"), ("10s", "15s", "2s"), ("15s", "10s", "6s"), ("9s", "10s", "9s")]
+
+
+def _leader_election(lease: str, renew: str, retry: str) -> str:
+    given = {"leaseDuration": lease, "renewDeadline": renew, "retryPeriod": retry}
+    return f"--set-json=leaderElection={json.dumps(given)}"
+
+
+@pytest.mark.parametrize(("lease", "renew", "retry"), NO_LEASES)
+def test_durations_with_which_the_operator_would_end_are_refused(
+    program: Helm, lease: str, renew: str, retry: str
+) -> None:
+    assert (
+        f"leaderElection.renewDeadline is {renew}: set it to less than leaseDuration ({lease}) and"
+        f" at least twice retryPeriod ({retry})"
+    ) in program.refusal(_leader_election(lease, renew, retry))
+
+
+@pytest.mark.parametrize(("lease", "renew", "retry"), [*LEASES, *NO_LEASES])
+def test_the_chart_and_the_operator_refuse_the_same_durations(
+    program: Helm, lease: str, renew: str, retry: str
+) -> None:
+    """What the chart lets through never ends a pod with exit code 64."""
+    refused = program.template(_leader_election(lease, renew, retry)).returncode != 0
+    environment = {
+        "KINDLING_CUDA_IMAGE": "cuda",
+        "KINDLING_CPU_IMAGE": "cpu",
+        "KINDLING_POD_NAMESPACE": NAMESPACE,
+        "KINDLING_LEASE_DURATION": lease,
+        "KINDLING_RENEW_DEADLINE": renew,
+        "KINDLING_RETRY_PERIOD": retry,
+    }
+    with pytest.raises(SettingsError) if refused else nullcontext():
+        Settings.from_environment(environment)
 
 
 def test_without_a_registry_it_says_what_to_set(program: Helm) -> None:
