@@ -31,6 +31,8 @@ GROUP_PORT: Final = 9401
 """Where a leader's runtime hears the others of its group; nobody else may reach it."""
 
 STATUS_PATH: Final = "/status"
+STARTED_PATH: Final = "/startupz"
+"""Answers once the start is over, not before: a question takes as long as the start does."""
 READY_PATH: Final = "/readyz"
 LIVE_PATH: Final = "/livez"
 METRICS_PATH: Final = "/metrics"
@@ -325,6 +327,15 @@ def termination_grace_seconds(drain: Drain) -> int:
     """The pod's `terminationGracePeriodSeconds`: every wait of a drain, one after the other."""
     waits = drain.endpoint_seconds + drain.stream_seconds + drain.grace_seconds
     return waits + KILL_SECONDS + EXIT_MARGIN_SECONDS
+
+
+def startup_timeout_seconds(plan: LaunchPlan) -> int:
+    """How long STARTED_PATH may keep a question at most: the start's own deadlines, then the end of
+    an engine that missed them. Who asks with this patience hears of a start only how it ended.
+    """
+    gather = plan.group.gather_seconds if plan.group is not None else 0
+    ends = plan.drain.grace_seconds + KILL_SECONDS + EXIT_MARGIN_SECONDS
+    return gather + plan.probe.startup_seconds + ends
 
 
 def last_words(reason: Reason, sentence: str) -> str:

@@ -1,7 +1,7 @@
 """The runtime's own endpoints, for the kubelet, the operator and Prometheus."""
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
 from aiohttp import web
@@ -12,6 +12,7 @@ from kindling_runtime.contract import (
     LIVE_PATH,
     METRICS_PATH,
     READY_PATH,
+    STARTED_PATH,
     STATUS_PATH,
     LaunchPlan,
 )
@@ -21,8 +22,13 @@ from kindling_runtime.report import Metrics, status
 _SHUTDOWN_SECONDS = 1
 
 
-def application(plan: LaunchPlan, facts: Callable[[], Facts]) -> web.Application:
-    """The endpoints over `facts`; each answer is of the moment in which it is asked for."""
+def application(
+    plan: LaunchPlan, facts: Callable[[], Facts], *, start_over: Callable[[], Awaitable[object]]
+) -> web.Application:
+    """The endpoints over `facts`; each answer is of the moment in which it is asked for.
+
+    That at STARTED_PATH waits until `start_over` returns: at a first token, or at the end without.
+    """
     metrics = Metrics(facts)
     answers = Answers(port=plan.engine.port)
 
@@ -31,6 +37,11 @@ def application(plan: LaunchPlan, facts: Callable[[], Facts]) -> web.Application
         count = await answers.count() if facts().state.ready else None
         document = msgspec.json.encode(status(plan, facts(), models_answers=count))
         return web.Response(body=document, content_type="application/json")
+
+    async def startup(_: web.Request) -> web.Response:
+        await start_over()
+        state = facts().state
+        return _verdict(state.started, state.message)
 
     async def readiness(_: web.Request) -> web.Response:
         state = facts().state
@@ -45,6 +56,7 @@ def application(plan: LaunchPlan, facts: Callable[[], Facts]) -> web.Application
 
     app = web.Application()
     app.router.add_get(STATUS_PATH, show_status)
+    app.router.add_get(STARTED_PATH, startup)
     app.router.add_get(READY_PATH, readiness)
     app.router.add_get(LIVE_PATH, liveness)
     app.router.add_get(METRICS_PATH, show_metrics)

@@ -112,6 +112,11 @@ class State:
         return self.phase is Phase.READY
 
     @property
+    def started(self) -> bool:
+        """Whether a token was ever generated."""
+        return self.first_token is not None
+
+    @property
     def alive(self) -> bool:
         """Whether a restart would not help."""
         return self.phase is not Phase.FAILED

@@ -81,6 +81,7 @@ class Supervisor:
         )
         self._state = self._lifecycle.begin()
         self._moved = asyncio.Event()
+        self._start_over = asyncio.Event()
         self._reaper = Reaper()
         self._engine: Engine | None = None
         self._watch: TokenWatch | None = None
@@ -92,7 +93,7 @@ class Supervisor:
         """Serve until the engine is gone; returns the last state."""
         # 1. Be heard and hear: signals first, so that none is lost, then the endpoints.
         self._listen_to_signals()
-        app = http.application(self._plan, self.facts)
+        app = http.application(self._plan, self.facts, start_over=self._start_over.wait)
         async with contextlib.AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(
@@ -227,6 +228,8 @@ class Supervisor:
         if after is before:
             return
         self._state = after
+        if after.started or after.finished:
+            self._start_over.set()
         self._obey(before.order)
         if self._watching is not None and after.phase not in _WATCHED:
             # A look that is under way is a request that the drain would wait for.

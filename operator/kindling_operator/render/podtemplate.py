@@ -18,7 +18,7 @@ from kindling_operator.model.names import (
 from kindling_operator.model.names import revision_object_name as object_name
 from kindling_operator.model.plan import EnginePlan
 from kindling_operator.plan.mounts import WEIGHTS_ROOT
-from kindling_operator.render.launch import drain
+from kindling_operator.render.launch import drain, launch_plan
 from kindling_operator.render.metadata import labels, leader_selector
 from kindling_operator.render.quantities import cpu_quantity, memory_quantity
 from kindling_runtime.contract import (
@@ -27,7 +27,9 @@ from kindling_runtime.contract import (
     PLAN_PATH,
     READY_PATH,
     RUNTIME_PORT,
+    STARTED_PATH,
     TERMINATION_LOG_PATH,
+    startup_timeout_seconds,
     termination_grace_seconds,
 )
 
@@ -38,6 +40,10 @@ _USER = 65532
 _PLAN_FOLDER, _, PLAN_KEY = PLAN_PATH.rpartition("/")
 _SCRATCH = "16Gi"
 """Compiled kernels and temporary files; the pod is evicted beyond it."""
+
+_LISTENS_SECONDS = 5
+"""From the start of the container until the runtime listens, on a busy node; no engine has a token
+by then."""
 
 _ENVIRONMENT = {
     # The user has no home in the image, and /tmp is all that can be written.
@@ -109,7 +115,7 @@ def _engine(plan: EnginePlan, *, serves: bool) -> dict[str, Any]:
             _port(RUNTIME_PORT_NAME, RUNTIME_PORT),
         ],
         "resources": _resources(plan),
-        # The runtime bounds the start itself and answers /livez from its first second on.
+        "startupProbe": _startup_probe(plan),
         "readinessProbe": _probe(READY_PATH, period=2, failures=2),
         "livenessProbe": _probe(LIVE_PATH, period=10, failures=3),
         "terminationMessagePath": TERMINATION_LOG_PATH,
@@ -137,13 +143,25 @@ def _resources(plan: EnginePlan) -> dict[str, Any]:
     }
 
 
-def _probe(path: str, *, period: int, failures: int) -> dict[str, Any]:
+def _probe(path: str, *, period: int, failures: int, timeout: int = 5) -> dict[str, Any]:
     return {
         "httpGet": {"path": path, "port": RUNTIME_PORT_NAME, "scheme": "HTTP"},
         "periodSeconds": period,
-        "timeoutSeconds": 5,
+        "timeoutSeconds": timeout,
         "failureThreshold": failures,
     }
+
+
+def _startup_probe(plan: EnginePlan) -> dict[str, Any]:
+    """One question that is answered when the start is over; until then no other probe asks.
+
+    A probe that fails is a Warning in the namespace, and an engine loads for minutes. The runtime
+    ends a start that takes too long, with its reason; the failures are for a node so busy that
+    the runtime does not listen yet.
+    """
+    patience = startup_timeout_seconds(launch_plan(plan))
+    asked = _probe(STARTED_PATH, period=5, failures=24, timeout=patience)
+    return {"initialDelaySeconds": _LISTENS_SECONDS, **asked}
 
 
 def _volumes(key: Key, revision: str, plan: EnginePlan) -> list[dict[str, Any]]:

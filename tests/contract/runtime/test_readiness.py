@@ -12,6 +12,7 @@ from kindling_runtime.contract import (
     LIVE_PATH,
     MODELS_PATH,
     READY_PATH,
+    STARTED_PATH,
     EvidenceSource,
     ExitCode,
     Phase,
@@ -41,6 +42,38 @@ async def test_green_health_is_not_ready_and_a_token_is(model: Path, tmp_path: P
         assert status.evidence.source is EvidenceSource.CANARY
         assert status.evidence.first_token_seconds is not None
         assert status.evidence.first_token_seconds > 3
+
+
+async def test_whether_it_has_started_is_answered_with_the_first_token_and_ever_after(
+    model: Path, tmp_path: Path
+) -> None:
+    plan = pods.plan_for(model, switches=["--load-seconds", "2"], probe=pods.QUICK)
+    async with pods.running(plan, tmp_path) as pod:
+        await pod.reach(Phase.LOADING)
+        asked = asyncio.create_task(pod.check(STARTED_PATH))
+        await asyncio.sleep(0.5)
+        assert (await pod.status()).phase is Phase.LOADING
+        assert not asked.done()
+
+        assert await asked == 200
+        assert (await pod.status()).phase is Phase.READY
+
+        await pod.fault(wedged=True)
+        await pod.reach(Phase.STALLED)
+        assert await pod.check(STARTED_PATH) == 200
+
+
+async def test_whether_it_has_started_is_denied_when_the_start_has_failed(
+    model: Path, tmp_path: Path
+) -> None:
+    plan = pods.plan_for(model, switches=["--wedged"], probe=NO_TIME_TO_LOAD)
+    async with pods.running(plan, tmp_path) as pod:
+        await pod.reach(Phase.LOADING)
+        asked = asyncio.create_task(pod.check(STARTED_PATH))
+
+        assert await pod.exit_status() == ExitCode.ENGINE
+        assert await asked == 503
+        assert pod.reason is Reason.START_DEADLINE_EXCEEDED
 
 
 async def test_an_engine_that_never_generates_is_given_up_at_the_start_deadline(

@@ -172,9 +172,21 @@ def test_probes_ask_the_runtime_and_not_the_engine(spec: Any) -> None:
     assert ports == {"http": contract.ENGINE_PORT, "runtime": contract.RUNTIME_PORT}
     assert engine["readinessProbe"]["httpGet"]["path"] == contract.READY_PATH
     assert engine["livenessProbe"]["httpGet"]["path"] == contract.LIVE_PATH
-    for probe in ("readinessProbe", "livenessProbe"):
+    assert engine["startupProbe"]["httpGet"]["path"] == contract.STARTED_PATH
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         assert engine[probe]["httpGet"]["port"] == "runtime"
-    assert "startupProbe" not in engine
+
+
+@EACH
+def test_the_start_is_asked_for_once_with_more_patience_than_it_may_take(spec: Any) -> None:
+    """Every question that fails is a Warning in the user's namespace."""
+    probe = container(spec)["startupProbe"]
+    plan = contract.decode(one(spec, "ConfigMap")["data"]["plan.json"].encode())
+    ends = plan.drain.grace_seconds + contract.KILL_SECONDS
+
+    assert probe["timeoutSeconds"] > plan.probe.startup_seconds + ends
+    assert probe["failureThreshold"] * probe["periodSeconds"] >= 120
+    assert probe["initialDelaySeconds"] > 0
 
 
 def test_the_service_stands_before_the_leaders_of_every_revision() -> None:
