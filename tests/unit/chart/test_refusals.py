@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60, func_only=True)]
         ("images.operator.digest=sha256:12", "at '/images/operator/digest': 'sha256:12' does not "),
         ("images.registry=https://r.io", "at '/images/registry': 'https://r.io' does not match "),
         ("leaderElection.leaseDuration=1m", "at '/leaderElection/leaseDuration': '1m' does not "),
+        ("runtimes[0].name=ours", "at '/runtimes/0': missing properties 'device', 'vllm', "),
         ("watchNamespaces={Team_A}", "at '/watchNamespaces/0': 'Team_A' does not match pattern"),
     ],
 )

@@ -7,9 +7,13 @@ import re
 import tomllib
 from typing import Any
 
+import msgspec
 import yaml
 from tests.support.install import CHART
 from tests.support.onenode import ROOT
+
+from kindling_operator.catalog import runtimes
+from kindling_operator.model.runtime import RuntimeFacts
 
 VALUES = CHART / "values.yaml"
 FREE_FORM = {"resources", "nodeSelector"}
@@ -67,6 +71,21 @@ def test_the_schema_refuses_unknown_names_at_every_level() -> None:
     assert [
         part for part in _objects(_schema()) if part.get("additionalProperties") is not False
     ] == []
+
+
+def test_a_runtime_of_the_values_has_the_fields_that_the_operator_reads() -> None:
+    """A document that it cannot read would end it with exit code 64, after the install."""
+    ours = _schema()["definitions"]["runtime"]
+    _, parts = msgspec.json.schema_components([RuntimeFacts])
+    operators = parts["RuntimeFacts"]
+
+    assert ours["properties"].keys() == operators["properties"].keys()
+    assert set(ours["required"]) == {*operators["required"], "digests"}
+    assert ours["properties"]["device"]["enum"] == parts["Device"]["enum"]
+    assert ours["properties"]["name"]["not"]["enum"] == list(runtimes.NAMES)
+    for name, part in operators["properties"].items():
+        if "type" in part:
+            assert _resolved(_schema(), ours["properties"][name])["type"] == part["type"], name
 
 
 def test_every_value_is_explained() -> None:
