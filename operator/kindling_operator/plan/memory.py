@@ -50,8 +50,13 @@ _DRAFT_GRAPHS = 128 * MIB
 """Graphs of the prediction layers; not measured."""
 _CUDA_CONTEXT = 460 * MIB
 """CUDA context and libraries: 0.45 GiB beside Flint's weights (measured on one H200)."""
-_NCCL = 920 * MIB
-"""Buffers of NCCL and of the custom all-reduce on each of several GPUs; not measured."""
+_NCCL = 512 * MIB
+_ALL_REDUCE_STREAMS = 11
+"""Buffers of NCCL and of the all-reduce kernels on each of several GPUs: a fixed part, and one of
+residual streams. Two H200 with tensor parallelism took 1.53 GiB in batches of 8,192 and 1.01 of
+4,096 (12-layer cut of Inkling) beside weights, context and fused collective."""
+_NCCL_BETWEEN_NODES = 512 * MIB
+"""More of it where ranks do not share a node: 1.27 GiB (7-layer cut of Flint, batches of 8,192)."""
 _LAMPORT_BUFFERS = 2 * 3
 """Inkling's fused collective keeps two sets of three (vLLM 0.33.0, models/inkling/nvidia/ops/
 lamport.py:500-545), each of one residual stream of at most `_LAMPORT_TOKENS`."""
@@ -153,7 +158,9 @@ def _fixed_items(
     """What stays, whatever the step."""
     items = [_estimate("CUDA graphs", _CUDA_GRAPHS + (_DRAFT_GRAPHS if load.draft else 0))]
     if layout.gpus > 1:
-        items.append(_estimate("NCCL buffers", _NCCL))
+        streams = _ALL_REDUCE_STREAMS * load.batched_tokens * architecture.hidden_size * 2
+        apart = _NCCL_BETWEEN_NODES if layout.nodes > 1 else 0
+        items.append(_estimate("NCCL buffers", _NCCL + streams + apart))
     fused = any(group.kind is AttentionKind.CONV for group in architecture.attention)
     if fused and layout.tensor in _LAMPORT_RANKS:
         tokens = min(load.batched_tokens, _LAMPORT_TOKENS)

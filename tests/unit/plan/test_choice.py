@@ -147,8 +147,8 @@ def test_the_nearest_refusal_speaks() -> None:
 
     assert refused is not None
     assert refused.message == (
-        "Inkling BF16 needs 226.1 GiB on each of 8 GPUs (TP8), 223.0 GiB of it weights, and"
-        " NVIDIA-H200 has 129.2 GiB usable, short by 96.9 GiB: 2 nodes of 8 hold it, add 1 node or"
+        "Inkling BF16 needs 225.9 GiB on each of 8 GPUs (TP8), 223.0 GiB of it weights, and"
+        " NVIDIA-H200 has 129.2 GiB usable, short by 96.8 GiB: 2 nodes of 8 hold it, add 1 node or"
         " use GPUs with more memory."
     )
 

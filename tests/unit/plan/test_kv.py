@@ -8,6 +8,7 @@ from kindling_operator import catalog
 from kindling_operator.model.architecture import Architecture
 from kindling_operator.plan.kv import (
     NULL_BLOCKS,
+    KVLayout,
     bytes_needed,
     kv_budget,
     kv_layout,
@@ -112,27 +113,54 @@ def test_inkling_logs_are_reproduced_to_the_digit(
     assert found == logged
 
 
-# One H200, vLLM 0.33.0, batches of 8,192: context, KV blocks; logged tokens and concurrency.
+# vLLM 0.33.0 on H200s, batches of 8,192: ranks, context, GiB of one GPU's pool; what it logged.
 FLINT_LOGS = {
-    "BF16, 50.33 GiB": (102_048, 50.33, 1_258_944, "12.34"),
-    "NVFP4, 102.85 GiB": (131_072, 102.85, 2_776_804, "21.19"),
+    "BF16": (1, 102_048, 50.33, 1_258_944, "12.34"),
+    "BF16, started as a server": (1, 131_072, 53.11, 1_433_913, "10.94"),
+    "NVFP4": (1, 131_072, 102.85, 2_776_804, "21.19"),
+    "BF16 on two GPUs": (2, 131_072, 89.0, 4_805_934, "36.67"),
 }
 
 
 @pytest.mark.parametrize("case", FLINT_LOGS.values(), ids=FLINT_LOGS.keys())
 def test_flint_logs_are_reproduced_for_a_pool_that_rounds_to_the_logged_one(
-    case: tuple[int, float, int, str],
+    case: tuple[int, int, float, int, str],
 ) -> None:
-    context, gib, tokens, concurrency = case
-    layout = kv_layout(FLINT, block_tokens=16)
+    ranks, context, gib, tokens, concurrency = case
+    layout = kv_layout(FLINT, block_tokens=16, tensor_parallel=ranks)
+
+    assert (tokens, concurrency) in _logged_by(layout, gib, context=context, in_flight=16_384)
+
+
+# A cut of Inkling of 12 layers on two H200, vLLM 0.33.0, tensor parallel, batch, draft.
+INKLING_PAIR_LOGS = {
+    "no draft": (8192, 0, 113.98, 3_602_845, "27.49"),
+    "four draft tokens": (4096, 4, 112.17, 3_539_891, "27.01"),
+}
+
+
+@pytest.mark.parametrize("case", INKLING_PAIR_LOGS.values(), ids=INKLING_PAIR_LOGS.keys())
+def test_inkling_logs_of_two_tensor_parallel_ranks(
+    case: tuple[int, int, float, int, str],
+) -> None:
+    batched, draft, gib, tokens, concurrency = case
+    layout = kv_layout(inkling_cut(2, 10), block_tokens=16, tensor_parallel=2, draft=draft)
+
+    found = _logged_by(layout, gib, context=131_072, in_flight=2 * batched, draft=draft)
+
+    assert (tokens, concurrency) in found
+
+
+def _logged_by(
+    layout: KVLayout, gib: float, *, context: int, in_flight: int, draft: int = 0
+) -> set[tuple[int, str]]:
+    """What every pool would log that rounds to these GiB."""
     low, high = (round((gib + step) * GIB) for step in (-0.005, 0.005))
-
-    pools = range(low, high, layout.bytes_per_block)
-    budgets = [
-        kv_budget(layout, pool_bytes=pool, context=context, in_flight=16_384) for pool in pools
-    ]
-
-    assert (tokens, concurrency) in {(b.tokens, b.full_context_requests) for b in budgets}
+    budgets = (
+        kv_budget(layout, pool_bytes=pool, context=context, in_flight=in_flight, draft=draft)
+        for pool in range(low, high, layout.bytes_per_block)
+    )
+    return {(budget.tokens, budget.full_context_requests) for budget in budgets}
 
 
 def shown(value: float, printed: str) -> str:
