@@ -52,7 +52,7 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
         on=false_for(C.IDENTITY_READY),
         example=(
             "spec.cache.objectStore.identity.development is switched off in this installation: "
-            "use a workload identity, or install the chart with developmentStore.enabled=true."
+            "use a workload identity, or install the chart with developmentStore=true."
         ),
         remedy="Use a workload identity.",
     ),
