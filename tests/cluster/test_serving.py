@@ -104,6 +104,15 @@ def test_events_tell_the_story_once(shared_engine: Engine, kube: Kube) -> None:
     assert "2048 ctx" in next(e["note"] for e in events if e["reason"] == "PlanChosen")
 
 
+def test_a_healthy_start_leaves_no_warning_and_no_restart(
+    shared_engine: Engine, kube: Kube
+) -> None:
+    assert shared_engine.warnings == ()
+    selector = f"{names.LABEL_MODEL}={shared_engine.name}"
+    (pod,) = kube.find(POD, shared_engine.namespace, selector=selector)
+    assert [each["restartCount"] for each in pod["status"]["containerStatuses"]] == [0]
+
+
 def test_ready_means_a_token(shared_engine: Engine, kube: Kube) -> None:
     found = kube.have(MODEL, shared_engine.name, shared_engine.namespace)
     assert found["status"]["readyReplicas"] == 1

@@ -43,11 +43,12 @@ _EVIDENCE: Final = pytest.StashKey[dict[str, Path]]()
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A tiny model that serves, and how it came to."""
+    """A tiny model that serves, and how it came to: with which `warnings` in its namespace."""
 
     name: str
     namespace: str
     recording: Recording
+    warnings: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
@@ -137,7 +138,7 @@ def shared_engine(
     with recorded(kube, name, namespace) as recording:
         kube.apply(manifests.tiny(name, namespace))
         kube.wait_condition(name, namespace, type="Ready", seconds=READY_SECONDS)
-    yield Engine(name, namespace, recording)
+    yield Engine(name, namespace, recording, warnings=kube.warnings(namespace))
     remove(kube, namespace)
 
 

@@ -258,6 +258,15 @@ class Kube:
         ]
         return sorted(found, key=lambda event: str(event["metadata"]["creationTimestamp"]))
 
+    def warnings(self, namespace: str) -> tuple[str, ...]:
+        """The Warning events of a namespace, each as one line."""
+        return tuple(
+            f"{event['regarding'].get('kind')} {event['regarding'].get('name')}:"
+            f" {event['reason']}: {event.get('note', '')}"
+            for event in self.find(EVENT, namespace)
+            if event.get("type") == "Warning"
+        )
+
     def _resource(self, kind: Kind) -> Any:
         return Resource(
             prefix="apis" if kind.group else "api",
