@@ -107,6 +107,7 @@ class Follower:
         self._silence = silence_seconds
         self._incarnation = uuid.uuid4().hex
         self._session: aiohttp.ClientSession | None = None
+        self._address = ""
         self.met = False
         """As in Seat."""
 
@@ -120,16 +121,16 @@ class Follower:
 
     async def gather(self, happened: Happened) -> str:
         """As in Seat."""
-        address = await _resolved(self._member.leader, happened)
         while True:
+            # A leader that was made again has another address; one that was met keeps it, and its
+            # name may be gone long before its last stream has ended.
+            self._address = await _resolved(self._member.leader, happened)
             answer = await self._ask(waiting=True)
             if isinstance(answer, Answer) and answer.met:
                 self.met = True
-                return address
+                return self._address
             happened(Miss(answer if isinstance(answer, str) else "the leader waits for others"))
             await asyncio.sleep(_BEAT_SECONDS)
-            # A leader that was made again has another address.
-            address = await _resolved(self._member.leader, happened)
 
     async def watch(self, happened: Happened) -> None:
         """As in Seat."""
@@ -164,7 +165,8 @@ class Follower:
         """The leader's answer, or why there is none."""
         assert self._session is not None, "the seat is open"
         beat = Beat(rank=self._member.rank, incarnation=self._incarnation, waiting=waiting)
-        url = f"http://{self._member.leader}:{self._member.group.port}{GROUP_PATH}"
+        host = f"[{self._address}]" if ":" in self._address else self._address
+        url = f"http://{host}:{self._member.group.port}{GROUP_PATH}"
         try:
             async with self._session.post(url, data=msgspec.json.encode(beat)) as response:
                 return msgspec.json.decode(await response.read(), type=Answer)

@@ -34,7 +34,7 @@ from kindling_runtime.state import (
 class Lifecycle:
     """The rules. `started` is when the process began, on the clock that `now` is read from.
 
-    `gather_seconds` is how long the pod may wait for the others of its group, 0 without one.
+    `gather_seconds` is how long the pod may wait for the others of its group.
     `follows` tells that its engine answers no requests: what it does, its leader shows.
     """
 
@@ -79,8 +79,8 @@ class Lifecycle:
     def deadline(self, state: State) -> float | None:
         """When a tick moves `state` on if nothing else happens."""
         match state.phase:
-            case Phase.STARTING | Phase.LOADING if self.gather_seconds and state.gathered is None:
-                return self.started + self.gather_seconds
+            case Phase.STARTING if state.reason is Reason.GATHERING:
+                return state.since + self.gather_seconds
             case Phase.STARTING | Phase.LOADING:
                 begun = self.started if state.gathered is None else state.gathered
                 return begun + self.probe.startup_seconds

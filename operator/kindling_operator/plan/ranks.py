@@ -11,9 +11,8 @@ from typing import Final
 
 from kindling_operator.model.layout import Layout
 from kindling_operator.model.plan import GroupPlan
+from kindling_runtime.contract import LEADER_PLACEHOLDER
 
-LEADER: Final = "{leader}"
-"""What stands for the leader's address, which is known when the group starts."""
 MASTER_PORT: Final = 29501
 """Rendezvous of tensor and pipeline ranks (vLLM 0.33.0, --master-port)."""
 DATA_PARALLEL_PORT: Final = 29550
@@ -51,7 +50,7 @@ def _engine_rank(layout: Layout, node: int) -> tuple[str, ...]:
     arguments = (
         f"--nnodes={layout.nodes}",
         f"--node-rank={node}",
-        f"--master-addr={LEADER}",
+        f"--master-addr={LEADER_PLACEHOLDER}",
         f"--master-port={MASTER_PORT}",
     )
     return (*arguments, "--headless") if node else arguments
@@ -63,7 +62,7 @@ def _data_rank(layout: Layout, node: int) -> tuple[str, ...]:
     return (
         f"--data-parallel-size-local={local}",
         f"--data-parallel-start-rank={node * local}",
-        f"--data-parallel-address={LEADER}",
+        f"--data-parallel-address={LEADER_PLACEHOLDER}",
         f"--data-parallel-rpc-port={DATA_PARALLEL_PORT}",
         "--data-parallel-hybrid-lb",
     )

@@ -112,7 +112,7 @@ def _rollout(
 
 def _scaled(snapshot: Snapshot, decision: Decision) -> Event | None:
     """The number of replicas of the current revision is about to change, or has just been."""
-    if decision.current is None or not decision.targets:
+    if decision.current is None or not decision.targets or decision.untouched:
         return None
     stands = workload_of(snapshot, snapshot.models[decision.key], decision.current)
     target = decision.targets[0]

@@ -324,9 +324,9 @@ def followed(history: History) -> State:
 def test_waiting_for_the_group_has_a_deadline_of_its_own() -> None:
     waiting = followed([(1, Signal.GATHERING), (2, Miss("1 of 2 pods are there and wait"))])
     assert (waiting.phase, waiting.reason) == (Phase.STARTING, Reason.GATHERING)
-    assert FOLLOWER.deadline(waiting) == 1800
+    assert FOLLOWER.deadline(waiting) == 1 + 1800
 
-    late = FOLLOWER.advance(waiting, TICK, now=1800)
+    late = FOLLOWER.advance(waiting, TICK, now=1801)
     assert (late.phase, late.reason) == (Phase.FAILED, Reason.START_DEADLINE_EXCEEDED)
     assert "the group was not complete within 1800 s (1 of 2 pods are there" in late.message
 
