@@ -4,6 +4,7 @@ Also `make mutation`.
 """
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
@@ -21,6 +22,22 @@ from tests.unit.plan import test_traps_of_tiers as tiers
 EACH = pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: f"T{m.trap}-{m.name}")
 AT_RUN_TIME: Final = {21, 28}
 """Caught by the runtime, the router and the object tier, which come with later parts."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_remembered() -> Iterator[None]:
+    """What the planner computed once it would take for true with a part of it gone, and after."""
+    _forget()
+    yield
+    _forget()
+
+
+def _forget() -> None:
+    for name, module in list(sys.modules.items()):
+        if name.startswith("kindling_operator.plan."):
+            for value in vars(module).values():
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()
 
 
 @EACH
