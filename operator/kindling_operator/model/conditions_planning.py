@@ -220,7 +220,7 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
     Reason.DISABLED: ReasonRow(
         on=false_for(C.SCALING_ACTIVE),
         example="spec.scaling is not set, so spec.replicas is kept.",
-        remedy="Nothing; set spec.scaling to let Kindling choose.",
+        remedy="Nothing; a HorizontalPodAutoscaler may set spec.replicas.",
     ),
     Reason.METRICS_BLIND: ReasonRow(
         on=false_for(C.SCALING_ACTIVE),

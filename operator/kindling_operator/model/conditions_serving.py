@@ -10,7 +10,7 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
     Reason.NOT_CONFIGURED: ReasonRow(
         on=true_for(C.IDENTITY_READY, C.CACHE_READY),
         example="No object store is configured.",
-        remedy="Nothing; set spec.cache.objectStore to have one.",
+        remedy="Nothing.",
     ),
     Reason.IDENTITY_PROVEN: ReasonRow(
         on=true_for(C.IDENTITY_READY),

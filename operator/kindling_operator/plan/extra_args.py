@@ -36,7 +36,7 @@ FORBIDDEN: Mapping[str, str] = {
     "--ssl-certfile": _PLAIN_HTTP,
     "--ssl-ca-certs": _PLAIN_HTTP,
     "--ssl-cert-reqs": _PLAIN_HTTP,
-    "--api-key": "use spec.endpoint.apiKeysSecretRef instead, a pod's arguments are no secret",
+    "--api-key": "a pod's arguments are no secret, have keys checked in front of the Service",
     "--max-model-len": _CONTEXT,
     "--max-num-batched-tokens": _CONCURRENCY,
     "--max-num-seqs": _CONCURRENCY,

@@ -82,7 +82,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     Unsupported(
         "spec.endpoint.apiKeysSecretRef",
         lambda s: _if(s.endpoint.api_keys_secret_ref),
-        "remove it and admit clients with a NetworkPolicy",
+        "remove it and have keys checked in front of the Service",
     ),
     Unsupported(
         "spec.scaling",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 from tests.support.install import CHART
+from tests.support.messages import texts
 from tests.support.onenode import ROOT
 
 _NAME: Final = r"([a-z]\w*(?:\.\w+)*)"
@@ -20,15 +20,8 @@ _CLOSE: Final = 160
 """Characters between a value and the word "chart" in the same advice, at most."""
 
 
-def _texts() -> Iterator[str]:
-    for path in sorted((ROOT / "operator").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.JoinedStr):
-                yield "".join(
-                    part.value if isinstance(part, ast.Constant) else "X" for part in node.values
-                )
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield node.value
+def _written() -> Iterator[str]:
+    yield from texts()
     for path in (ROOT / "README.md", CHART / "templates" / "NOTES.txt"):
         yield path.read_text()
     yield from (path.read_text() for path in sorted((ROOT / "docs").rglob("*.md")))
@@ -66,7 +59,7 @@ def test_what_counts_as_a_value_that_is_named() -> None:
 
 
 def test_every_value_that_is_named_is_one_of_the_charts() -> None:
-    found = set().union(*map(named, _texts()))
+    found = set().union(*map(named, _written()))
     schemas = {name: _schema_of(name) for name, _ in found}
 
     assert schemas.keys() >= {"developmentStore", "images.registry", "proveEndpoint", "runtimes"}

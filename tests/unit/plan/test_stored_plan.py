@@ -55,8 +55,8 @@ BESIDE = {
     ),
     "API keys": (
         {"endpoint": {"apiKeysSecretRef": {"name": "keys"}}},
-        "spec.endpoint.apiKeysSecretRef is not supported by this version: remove it and admit"
-        " clients with a NetworkPolicy.",
+        "spec.endpoint.apiKeysSecretRef is not supported by this version: remove it and have"
+        " keys checked in front of the Service.",
     ),
     "the gateway": (
         {"endpoint": {"gateway": "InferencePool"}},
