@@ -37,6 +37,7 @@ soak: .venv ## repetition, chaos and long cases; the last result is in docs/soak
 
 bench: .venv ## the figures, as a table of ratios (never part of pass or fail)
 	$(PY) -m tests.bench
+	$(PY) -m tests.bench.planner
 
 lint: .venv generated ## ruff, mypy, import-linter, yamllint, shellcheck, hadolint, locks, structure, generated files
 	.venv/bin/ruff check .

@@ -15,8 +15,10 @@ from tests.support.operator_process import LEASE_NAME, NAMESPACE, OperatorProces
 from tests.support.proxy import proxied
 from tests.support.waiting import until
 
-from kindling_operator.model.names import SERVICE
-from kindling_operator.observe.watched import OURS, WATCHED
+from kindling_operator.kube.kinds import BESIDE_KINDS
+from kindling_operator.model.names import LABEL_MODEL, SERVICE
+from kindling_operator.observe.beside import FOREIGN
+from kindling_operator.observe.watched import PODS, WATCHED
 
 pytestmark = pytest.mark.cluster
 
@@ -44,15 +46,19 @@ def test_the_api_server_selects_what_is_sent(
     mark = audit.end(plane.audit_log)
     start().wait_leading(kube)
 
-    kinds = {"leases", *(watched.id for watched in PRESENT)}
+    beside = {kind.plural for kind in BESIDE_KINDS}
+    kinds = {"leases", *beside, *(watched.id for watched in PRESENT)}
     found = until(
         "every kind to be watched",
         lambda: seen if set(seen := watches(plane, start=mark)) == kinds else None,
         seconds=SECONDS,
     )
     for watched in PRESENT:
-        selectors = [query.get("labelSelector", [""]) for query in found[watched.id]]
-        assert selectors == [[OURS if watched.selector else ""]], watched.id
+        (*selectors,) = (query.get("labelSelector", [""])[0] for query in found[watched.id])
+        expected = {watched.selector} if watched is not PODS else {LABEL_MODEL, FOREIGN}
+        assert set(selectors) == expected, watched.id
+    for resource in beside:
+        assert all(query["allowWatchBookmarks"] == ["true"] for query in found[resource])
     assert [query["fieldSelector"] for query in found["leases"]] == [
         [f"metadata.name={LEASE_NAME},metadata.namespace={NAMESPACE}"]
     ]
