@@ -108,7 +108,7 @@ class Placing:
             snapshot.nodes,
             snapshot.claims,
             snapshot.absent,
-            getattr(snapshot, "answers", {}).get(key),
+            snapshot.answers.get(key),
             snapshot.environment,
             placed,
         )
