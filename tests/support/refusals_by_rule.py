@@ -7,7 +7,12 @@ from tests.support.refusals_of_architectures import ARCHITECTURE
 
 _OBJECT_NAME: Final = "name an object of this namespace: lower-case letters, digits, '-' and '.'"
 _DURATION: Final = (
-    "write a duration in hours, minutes and seconds, such as 1h30m or 45s, of at most 8760h"
+    "write a duration in hours, minutes and seconds, such as 1h30m or 45s, of at least 1s and at"
+    " most 8760h"
+)
+_LATENCY: Final = (
+    "write a duration in seconds and milliseconds, such as 2s or 60ms, of at least 1ms and at most"
+    " 8760h"
 )
 _POSITIVE: Final = "write an amount greater than zero with its unit, such as 80Gi, of at most 4Pi"
 _POSITIVE_OR_ZERO: Final = "write an amount with its unit, such as 200Gi, of at most 4Pi, or 0"
@@ -135,8 +140,26 @@ SERVING: Final = {
     "a latency without a unit": Refusal(
         flint(scaling={"maxReplicas": 2, "objective": {"ttft": "2"}}),
         "spec.scaling.objective.ttft",
-        _DURATION,
+        _LATENCY,
         "2",
+    ),
+    "a latency of nothing": Refusal(
+        flint(scaling={"maxReplicas": 2, "objective": {"tpot": "0.0ms"}}),
+        "spec.scaling.objective.tpot",
+        _LATENCY,
+        "0.0ms",
+    ),
+    "a deadline of nothing": Refusal(
+        flint(rollout={"progressDeadline": "0s"}),
+        "spec.rollout.progressDeadline",
+        _DURATION,
+        "0s",
+    ),
+    "a deadline of less than a second": Refusal(
+        flint(rollout={"drainDeadline": "0h999ms"}),
+        "spec.rollout.drainDeadline",
+        _DURATION,
+        "0h999ms",
     ),
     "a deadline in words": Refusal(
         flint(rollout={"progressDeadline": "soon"}),

@@ -15,6 +15,7 @@ from kindling_operator.model.api_placement import Placement, Runtime
 from kindling_operator.model.api_serving import Endpoint, OneOrMore, Serving
 from kindling_operator.model.fields import (
     Duration,
+    Latency,
     Rule,
     Spec,
     doc,
@@ -35,8 +36,8 @@ TokensPerSecond = Annotated[int, Meta(ge=1, le=100_000_000)]
 class Objective(Spec, frozen=True, kw_only=True):
     """Latency that scaling aims for."""
 
-    ttft: Annotated[Duration | None, doc("Time to the first token, such as 2s.")] = None
-    tpot: Annotated[Duration | None, doc("Time per further token, such as 60ms.")] = None
+    ttft: Annotated[Latency | None, doc("Time to the first token, such as 2s.")] = None
+    tpot: Annotated[Latency | None, doc("Time per further token, such as 60ms.")] = None
 
 
 class Scaling(Spec, frozen=True, kw_only=True):

@@ -133,20 +133,34 @@ SecretKey = Annotated[
         ),
     ),
 ]
-Duration = Annotated[
-    str,
-    text(
+
+
+def _time(*, least: str, units: str) -> Meta:
+    """The rule of a duration. None of ours may be zero: a deadline of 0s has passed at once."""
+    return text(
         32,
         Rule(
             cel=f"self.matches(r'{quantities.DURATION_PATTERN}')"
+            f" && duration(self) >= duration('{least}')"
             f" && duration(self) <= duration('{quantities.MAX_DURATION}')",
-            message="write a duration in hours, minutes and seconds, such as 1h30m or 45s, of at"
-            f" most {quantities.MAX_DURATION}",
-            holds=quantities.is_duration,
+            message=f"write a duration in {units}, of at least {least} and at most"
+            f" {quantities.MAX_DURATION}",
+            holds=lambda value: quantities.is_duration(value, least=least),
         ),
-    ),
-    Meta(extra={CANONICAL: quantities.canonical_duration}),
+    )
+
+
+_DURATION: Final = Meta(extra={CANONICAL: quantities.canonical_duration})
+Duration = Annotated[
+    str,
+    _time(least="1s", units="hours, minutes and seconds, such as 1h30m or 45s"),
+    _DURATION,
 ]
+"""How long something may take; less than a second is a unit that was forgotten."""
+Latency = Annotated[
+    str, _time(least="1ms", units="seconds and milliseconds, such as 2s or 60ms"), _DURATION
+]
+"""How long a token may take."""
 
 
 def _amount(*, least: int, pattern: str, message: str) -> Meta:

@@ -99,12 +99,13 @@ def is_quantity(quantity: int | str, *, positive: bool) -> bool:
     return value <= quantity_value(MAX_QUANTITY) and (value > 0 or not positive)
 
 
-def is_duration(duration: str) -> bool:
-    """Whether the API takes it: a duration of at most `MAX_DURATION`."""
+def is_duration(duration: str, *, least: str) -> bool:
+    """Whether the API takes it: a duration between `least` and `MAX_DURATION`."""
     try:
-        return duration_seconds(duration) <= duration_seconds(MAX_DURATION)
+        seconds = duration_seconds(duration)
     except ValueError:
         return False
+    return duration_seconds(least) <= seconds <= duration_seconds(MAX_DURATION)
 
 
 def format_bytes(count: int) -> str:

@@ -43,7 +43,7 @@ def engine_plan(subject: Subject, option: Option, found: Search) -> EnginePlan:
     """Everything that a replica of `option` runs; `found` gives the options not taken."""
     sizing = option.sizing
     weights = weights_mount((subject.spec.model.weights or Weights()).uri or "")
-    drain = max(1, ceil(duration_seconds(subject.spec.rollout.drain_deadline)))
+    drain = ceil(duration_seconds(subject.spec.rollout.drain_deadline))
     startup = _startup_seconds(option)
     tier = _tier(subject, option)
     rejected = _rejected(option, found)

@@ -33,7 +33,7 @@ def deployment(owner: Metadata, target: RevisionTarget, rollout: Rollout) -> Man
         spec={
             "replicas": target.replicas,
             "revisionHistoryLimit": 0,
-            "progressDeadlineSeconds": min(max(1, deadline), _LARGEST),
+            "progressDeadlineSeconds": min(deadline, _LARGEST),
             "selector": {
                 "matchLabels": {**leader_selector(owner.key), LABEL_REVISION: revision.hash}
             },

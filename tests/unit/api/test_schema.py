@@ -40,6 +40,20 @@ def test_a_field_is_described_in_sentences(path: str) -> None:
     assert text == paragraph(text)
 
 
+def test_every_duration_refuses_nothing() -> None:
+    """A deadline of 0s has passed at once."""
+    rules = {
+        path: [rule["rule"] for rule in schema.get("x-kubernetes-validations", ())]
+        for path, schema in ALL.items()
+    }
+    durations = {path: each for path, each in rules.items() if "duration(self)" in str(each)}
+
+    assert durations.keys() >= {"spec.rollout.progressDeadline", "spec.scaling.scaleToZeroAfter"}
+    assert [
+        path for path, each in durations.items() if "duration(self) >= duration('1" not in str(each)
+    ] == []
+
+
 def test_every_string_list_map_and_number_has_bounds() -> None:
     unbounded = [path for path, schema in ALL.items() if not _bounded(schema)]
     assert unbounded == []
