@@ -72,7 +72,7 @@ def is_complete(wanted: Standing, older: tuple[Standing, ...], desired: int) -> 
     if desired == 0:
         return True
     serving = wanted.serving if any(each.available for each in older) else wanted.routed
-    left = any(each.replicas or each.placed for each in older)
+    left = any(each.replicas or each.placed or each.leaving for each in older)
     return serving >= desired or (serving > 0 and bool(older) and not left)
 
 

@@ -95,8 +95,10 @@ def _seen(
         if each not in leaving and sum(1 for pod in each if pod.node) >= size
     ]
     ready = [pod for pod in placed if pod.ready]
-    behind = set(snapshot.endpoints.get(model.key, ()))
-    routed = [pod for pod in ready if pod.name in behind]
+    names = set(snapshot.endpoints.get(model.key, ()))
+    routed = [pod for pod in ready if pod.name in names]
+    # Members of a group may answer beside their leader.
+    behind = {pod.uid for each in members.values() for pod in each if pod.name in names}
     known = snapshot.answers.get(model.key, Answers()).pods
     return Standing(
         revision=revision,
@@ -104,7 +106,7 @@ def _seen(
         available=len(ready),
         routed=len(routed),
         leaving=sum(1 for each in leaving if any(pod.node for pod in each)),
-        proven=any(pod.uid in known or not snapshot.environment.prove_endpoint for pod in routed),
+        proven=bool(routed) and (not snapshot.environment.prove_endpoint or bool(known & behind)),
         trying_since=None if ready else _trying_since(revision, placed),
         crashes=0 if ready else max((pod.restarts for pod in placed), default=0),
     )

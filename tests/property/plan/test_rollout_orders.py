@@ -239,6 +239,20 @@ def test_some_replica_is_always_behind_the_service_and_the_rollout_ends(
 
 
 @pytest.mark.parametrize("spare", [0, 1, 3])
+@pytest.mark.parametrize(("replicas", "desired"), [(1, 1), (2, 2), (3, 3), (3, 2), (2, 3)])
+def test_a_new_replica_is_made_only_where_there_is_room_for_it(
+    replicas: int, desired: int, spare: int
+) -> None:
+    """Once no old one is left, what has no room yet waits for the scheduler as any first one."""
+    found = explored(World(replicas + spare, desired, serving(replicas)))
+
+    for world in found:
+        after = acted(world).new.asked or 0
+        if after > (world.new.asked or 0) and world.old.holding:
+            assert after <= world.new.placed + world.free
+
+
+@pytest.mark.parametrize("spare", [0, 1, 3])
 @pytest.mark.parametrize("replicas", [1, 2, 3])
 def test_only_one_old_replica_leaves_before_an_answer_came_through_the_service(
     replicas: int, spare: int
