@@ -189,3 +189,37 @@ async def test_a_status_that_was_decided_on_an_older_object_is_not_written(
 
     assert ended is Ended.RETRY
     assert "status" not in found
+
+
+def test_a_refused_service_leaves_no_replica_that_waits_for_the_scheduler(
+    operator: OperatorProcess, kube: Admin, namespace: str
+) -> None:
+    """What a replica needs is made first, so that without it there is no Deployment either."""
+    quota = {"name": "no-services", "namespace": namespace}
+    kube.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": quota,
+            "spec": {"hard": {"services": "0"}},
+        }
+    )
+    wait = ("wait", "--for=jsonpath={.status.hard.services}=0", "--timeout=60s")
+    kube.kubectl(*wait, "resourcequota/no-services", "-n", namespace)
+
+    apply(kube, namespace)
+    found = kube.wait_condition(
+        NAME, namespace, type="Ready", status="False", reason="ApplyRefused", seconds=SECONDS
+    )
+
+    assert "exceeded quota: no-services" in conditions(found)["Progressing"].message
+    assert not [child for child in kube.children(NAME, namespace) if child.startswith("Deployment")]
+    scheduled = conditions(found)["Scheduled"]
+    assert (scheduled.status, scheduled.reason) == ("Unknown", "PodsPending")
+    assert scheduled.message == (
+        f"1 of 1 replicas do not exist: Deployment {found['status']['plan']['revision']} is made"
+        " after what the cluster refuses, see the condition Progressing."
+    )
+
+    kube.kubectl("delete", "resourcequota", "no-services", "-n", namespace)
+    made(kube, namespace)

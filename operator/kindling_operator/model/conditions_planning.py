@@ -136,7 +136,7 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
     Reason.PODS_PENDING: ReasonRow(
         on=unknown_for(C.SCHEDULED),
         example="1 of 2 replicas waits for the scheduler's first answer.",
-        remedy="Wait; the reason follows within seconds.",
+        remedy="Wait; the reason follows within seconds, here or in Progressing.",
     ),
     Reason.PODS_REFUSED: ReasonRow(
         on=false_for(C.SCHEDULED, C.AVAILABLE),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kindling_operator.model.conditions import ConditionType as C
 from kindling_operator.model.conditions import Reason
-from kindling_operator.model.names import WORKLOAD_KINDS, Key
+from kindling_operator.model.names import DEPLOYMENT, LEADER_WORKER_SET, WORKLOAD_KINDS, Key
 from kindling_operator.model.names import revision_object_name as object_name
 from kindling_operator.model.objects import ChildView
 from kindling_operator.model.outcome import Outcome
@@ -111,7 +111,32 @@ def _scheduled(known: Facts) -> Verdict:
         known.workloads,
         wanted=known.decision.desired_replicas,
         revision=known.decision.current,
+        unmade=_unmade(known),
     )
+
+
+def _unmade(known: Facts) -> str:
+    """Why nothing runs replicas of the current revision, "" if something does.
+
+    It is made after all that it needs, of which the cluster may refuse a part.
+    """
+    current = known.decision.current
+    if current is None:
+        return ""
+    name = object_name(known.key.name, current.hash)
+    written = (ref for ref in known.outcome.applied if ref.kind in WORKLOAD_KINDS)
+    if any(child.revision == current.hash for child in known.workloads) or any(
+        ref.name.startswith(name) for ref in written
+    ):
+        return ""
+    kind = DEPLOYMENT if current.plan.group is None else LEADER_WORKER_SET
+    refused = _given(known, C.PROGRESSING)
+    if refused is not None and refused.reason is Reason.APPLY_REFUSED:
+        return (
+            f"{kind.kind} {name} is made after what the cluster refuses, see the condition"
+            " Progressing"
+        )
+    return f"{kind.kind} {name} is about to be made"
 
 
 def _store(known: Facts, condition: C) -> Verdict:

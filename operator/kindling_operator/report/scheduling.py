@@ -17,8 +17,9 @@ def scheduled(
     *,
     wanted: int,
     revision: Revision | None,
+    unmade: str = "",
 ) -> Verdict:
-    """The condition of a model that has a Deployment, or is about to.
+    """The condition of a model that has a Deployment, or is about to: `unmade` is why not yet.
 
     Only replicas of the current revision count: older ones are on their way out, and have nodes.
     """
@@ -43,7 +44,7 @@ def scheduled(
     if len(placed) < wanted:
         sets = [each for each in workloads if each.revision == hash_]
         told = _incomplete(sets, replicas, group) if group is not None else None
-        return told or _first_answer(wanted - len(placed), wanted)
+        return told or _without_node(len(living), len(placed), wanted=wanted, unmade=unmade)
     return _verdict(
         Reason.PODS_SCHEDULED,
         f"{len(placed)} of {max(wanted, len(placed))} replicas have"
@@ -62,12 +63,15 @@ def _placed(members: Sequence[PodView]) -> int:
     return sum(1 for pod in members if pod.node and not pod.terminating)
 
 
-def _first_answer(missing: int, wanted: int) -> Verdict:
-    """Some have no node, and nobody has said why yet."""
-    return _verdict(
-        Reason.PODS_PENDING,
-        f"{missing} of {wanted} replicas wait for the scheduler's first answer.",
-    )
+def _without_node(living: int, placed: int, *, wanted: int, unmade: str) -> Verdict:
+    """Some have no node, and nobody has said why yet: the scheduler is only asked about pods."""
+    if living > placed:
+        told = f"{living - placed} of {wanted} replicas wait for the scheduler's first answer."
+    elif unmade:
+        told = f"{wanted - placed} of {wanted} replicas do not exist: {unmade}."
+    else:
+        told = f"{wanted - placed} of {wanted} replicas have no pod of the newest revision yet."
+    return _verdict(Reason.PODS_PENDING, told)
 
 
 def _incomplete(sets: Sequence[ChildView], replicas: Replicas, group: GroupPlan) -> Verdict | None:

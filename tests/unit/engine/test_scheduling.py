@@ -3,6 +3,10 @@
 import pytest
 from tests.support.observed import decision, deployment, pod, revision, short, snapshot, told
 
+from kindling_operator.model.conditions import ConditionType, Reason
+from kindling_operator.model.outcome import Outcome
+from kindling_operator.model.plan import Verdict
+
 ONE = decision((revision(), 1))
 
 REFUSALS = {
@@ -49,7 +53,31 @@ def test_replicas_of_an_older_revision_do_not_count_as_scheduled() -> None:
 
     alone = told(snapshot(pods=[here], children=[deployment()]), rolling)
     assert short(alone["Scheduled"]) == "Unknown/PodsPending"
-    assert alone["Scheduled"].message == "1 of 1 replicas wait for the scheduler's first answer."
+    assert alone["Scheduled"].message == ("1 of 1 replicas have no pod of the newest revision yet.")
+
+
+def test_the_scheduler_is_waited_for_once_there_is_a_pod() -> None:
+    waiting = pod("a", node="", phase="Pending")
+
+    found = told(snapshot(pods=[waiting], children=[deployment()]), ONE)["Scheduled"]
+
+    assert short(found) == "Unknown/PodsPending"
+    assert found.message == "1 of 1 replicas wait for the scheduler's first answer."
+
+
+def test_replicas_of_a_deployment_that_is_not_made_do_not_wait_for_the_scheduler() -> None:
+    made = deployment().ref
+    refused = Verdict(ConditionType.PROGRESSING, Reason.APPLY_REFUSED, "exceeded quota.")
+    says = {
+        "1 of 1 replicas do not exist: Deployment flint-1111111111 is about to be made.": Outcome(),
+        "1 of 1 replicas do not exist: Deployment flint-1111111111 is made after what the cluster"
+        " refuses, see the condition Progressing.": Outcome(verdict=refused),
+        "1 of 1 replicas have no pod of the newest revision yet.": Outcome(applied=(made,)),
+    }
+
+    for message, outcome in says.items():
+        found = told(snapshot(), ONE, outcome)["Scheduled"]
+        assert (short(found), found.message) == ("Unknown/PodsPending", message)
 
 
 def test_an_older_replica_without_a_node_is_not_what_the_model_waits_for() -> None:
