@@ -242,8 +242,8 @@ CASES = {
     "weights that no GPU holds": Case(
         catalog_spec("inkling", model={"checkpoint": "BF16"}),
         Reason.WEIGHTS_DO_NOT_FIT,
-        "Inkling BF16 needs 226.1 GiB on each of 8 GPUs (TP8), 223.0 GiB of it weights, and"
-        " NVIDIA-H200 has 129.2 GiB usable, short by 96.9 GiB: 2 nodes of 8 hold it, add 1 node or"
+        "Inkling BF16 needs 225.9 GiB on each of 8 GPUs (TP8), 223.0 GiB of it weights, and"
+        " NVIDIA-H200 has 129.2 GiB usable, short by 96.8 GiB: 2 nodes of 8 hold it, add 1 node or"
         " use GPUs with more memory.",
     ),
     "a context that no GPU holds so often": Case(
