@@ -292,10 +292,12 @@ class Lifecycle:
             return self.drain.grace_seconds
         if state.step is DrainStep.ENDPOINTS:
             return self.drain.endpoint_seconds
-        whole = self.drain.stream_seconds + self.drain.grace_seconds
         if state.step is DrainStep.LEADER:
-            return self.drain.endpoint_seconds + whole
-        return self.drain.grace_seconds if self.follows else whole
+            # By then the leader's streams are over, or were cut.
+            return self.drain.endpoint_seconds + self.drain.stream_seconds
+        if self.follows:
+            return self.drain.grace_seconds
+        return self.drain.stream_seconds + self.drain.grace_seconds
 
 
 _BEFORE_STREAMS = frozenset({DrainStep.ENDPOINTS, DrainStep.LEADER})

@@ -99,7 +99,7 @@ async def test_a_group_that_stays_incomplete_is_given_up_in_time(
 async def test_a_member_that_starts_again_makes_all_engines_start_again(
     model: Path, tmp_path: Path
 ) -> None:
-    pair = Pair(model, HEADLESS)
+    pair = Pair(model, HEADLESS, probe=pods.PATIENT)
     async with contextlib.AsyncExitStack() as stack:
         leader = await stack.enter_async_context(pair.running(0, tmp_path / "leader"))
         async with pair.running(1, tmp_path / "follower") as follower:

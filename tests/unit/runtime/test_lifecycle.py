@@ -370,11 +370,11 @@ def test_a_follower_that_is_told_to_leave_waits_for_its_leader() -> None:
     waits = followed(leaving)
     assert (waits.step, waits.order) == (DrainStep.LEADER, Order.RUN)
     assert followed([*leaving, (1001, LOST)]) == waits
-    assert FOLLOWER.deadline(waits) == 1000 + 5 + 30 + 20
+    assert FOLLOWER.deadline(waits) == 1000 + 5 + 30
 
     for end in (Signal.LEADER_GONE, TERM):
         assert followed([*leaving, (1010, end)]).order is Order.TERMINATE
-    assert followed([*leaving, (1055, TICK)]).order is Order.TERMINATE
+    assert followed([*leaving, (1035, TICK)]).order is Order.TERMINATE
 
     gone = followed([*leaving, (1010, Signal.LEADER_GONE), (1012, CRASH)])
     assert (gone.phase, gone.reason, gone.exit_code) == (
