@@ -237,6 +237,45 @@ async def test_a_child_that_changed_since_it_was_seen_is_looked_at_again(
     assert kube.have(CONFIG_MAP, CHILD, namespace)["data"] == {"plan.json": "newer"}
 
 
+async def test_a_late_write_from_an_older_look_changes_nothing_and_is_tried_again(
+    client: Interrupted, kube: Admin, seen: Snapshot, namespace: str
+) -> None:
+    """Its fields are claimed already, so that the apply alone carries what it was decided on."""
+    await apply(client, seen, config_map(seen))
+    await apply(client, seen, config_map(seen, data={"plan.json": "{1}"}))
+    old_look = kube.have(CONFIG_MAP, CHILD, namespace)
+    assert child(old_look, CONFIG_MAP).created_entry is None
+    await apply(client, shown(seen, old_look), config_map(seen, data={"plan.json": "{2}"}))
+
+    late = config_map(seen, data={"plan.json": "{1}", "late": "yes"})
+    outcome = await apply(client, shown(seen, old_look), late)
+
+    assert outcome.applied == ()
+    assert outcome.retry is not None
+    assert outcome.retry.reason == "Conflict"
+    assert kube.have(CONFIG_MAP, CHILD, namespace)["data"] == {"plan.json": "{2}"}
+
+    fresh = kube.have(CONFIG_MAP, CHILD, namespace)
+    again = await apply(client, shown(seen, fresh), late)
+    assert (again.retry, [ref.name for ref in again.applied]) == (None, [CHILD])
+    assert kube.have(CONFIG_MAP, CHILD, namespace)["data"] == late["data"]
+
+
+async def test_a_late_write_does_not_bring_a_deleted_child_back(
+    client: Interrupted, kube: Admin, seen: Snapshot, namespace: str
+) -> None:
+    await apply(client, seen, config_map(seen))
+    await apply(client, seen, config_map(seen, data={"plan.json": "{1}"}))
+    old_look = kube.have(CONFIG_MAP, CHILD, namespace)
+    kube.delete(CONFIG_MAP, CHILD, namespace)
+
+    outcome = await apply(client, shown(seen, old_look), config_map(seen, data={"late": "yes"}))
+
+    assert outcome.applied == ()
+    assert outcome.retry is not None
+    assert kube.get(CONFIG_MAP, CHILD, namespace) is None
+
+
 async def test_a_child_that_was_made_again_is_not_deleted_for_the_old_one(
     client: Interrupted, kube: Admin, seen: Snapshot, namespace: str
 ) -> None:
