@@ -91,7 +91,10 @@ lock: .venv ## resolve every lock file again within the pins
 	.venv/bin/uv lock
 	images/lock --update
 
-clean: ## remove what builds left in this folder (the shared cache stays: see docs/install.md)
+purge: ## end every cluster and remove the shared cache: binaries, wheels, images, states
+	@tests/support/purge
+
+clean: ## remove what builds left in this folder (the shared cache stays: `make purge` removes it)
 	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis tests/.failures
 
 .venv: .venv/.stamp
@@ -99,4 +102,4 @@ clean: ## remove what builds left in this folder (the shared cache stays: see do
 .venv/.stamp: pyproject.toml uv.lock tests/support/bootstrap
 	@tests/support/bootstrap
 
-.PHONY: help demo demo-down test test-fast test-unit mutation test-cluster soak bench lint typecheck format generate generated golden images chart cluster-up cluster-down prepare-cluster prepare-images lock clean .venv
+.PHONY: help demo demo-down test test-fast test-unit mutation test-cluster soak bench lint typecheck format generate generated golden images chart cluster-up cluster-down prepare-cluster prepare-images lock purge clean .venv

@@ -21,3 +21,10 @@ find_uv() {
   [ -x "$root/.venv/bin/uv" ] || die "$root/.venv/bin/uv is missing: run 'make .venv' first"
   printf '%s\n' "$root/.venv/bin/uv"
 }
+
+# one_at_a_time : hold the lock of the local storage until this process ends
+one_at_a_time() {
+  mkdir -p "$CACHE/images"
+  exec 9>>"$CACHE/images/lock"
+  flock --nonblock 9 || { say "waiting for another images/build to finish"; flock 9; }
+}

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
 # Pushing to a registry, and asking it what it has.
+: "${root:?}" "${CACHE:?}"
 
 MANIFEST=application/vnd.oci.image.manifest.v1+json
 
@@ -20,13 +21,12 @@ pushed_digest() {
 # push_image REGISTRY IMAGE TAG : prints the digest. zstd at level 1 pushes and pulls faster than gzip at
 # its fastest (docs/images.md has the figures); containerd takes it since 1.5.
 push_image() {
-  local digest tls=()
-  digest=$(mktemp)
+  local digest=$CACHE/images/pushed log=$CACHE/images/push.log usually=5 tls=()
   ! local_registry "$1" || tls=(--tls-verify=false)
-  say "pushing $2 to $1"
-  store push --quiet "${tls[@]}" --format oci --compression-format zstd --compression-level 1 \
-    --digestfile "$digest" "localhost/kindling/$2:$3" "docker://$1/kindling/$2:$3" >&2 ||
-    die "$2 could not be pushed to $1: see the message above; is the registry running, and are you logged in (buildah login)?"
+  [ "$2" = operator ] || usually=40
+  attend "$log" "pushing $2 to $1" "$usually s if the registry has none of it, 1 s after a change of our code" \
+    "$root/images/lib/buildah" push "${tls[@]}" --format oci --compression-format zstd --compression-level 1 \
+    --digestfile "$digest" "localhost/kindling/$2:$3" "docker://$1/kindling/$2:$3" ||
+    die "$2 could not be pushed to $1: $(last_words "$log"); is the registry running, and are you logged in (buildah login)?"
   cat "$digest"
-  rm "$digest"
 }

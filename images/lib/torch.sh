@@ -30,6 +30,7 @@ official_torch_folder() {
   local folder=$CACHE/images/official-torch wheel
   if [ ! -e "$folder/torch.lock" ]; then
     mkdir -p "$folder" "$CACHE/wheels"
+    say "fetching $OFFICIAL_TORCH, about 200 MB"
     "$(find_uv)" tool run --quiet --no-config --python "$root/.venv/bin/python" --from "$PIP" pip download --disable-pip-version-check --quiet \
       --no-deps --only-binary :all: --python-version 3.11 --index-url "$(torch_index)" --dest "$folder" "$OFFICIAL_TORCH" >&2 ||
       die "$OFFICIAL_TORCH could not be fetched from $(torch_index): set KINDLING_TORCH_INDEX= to do without it"

@@ -8,7 +8,7 @@ NEEDED_GIB=10 # wheels 2.5, the storage of all images 6; a registry and a node t
 
 # fetch_wheels LOCK... : every wheel that the locks name, with the right hash
 fetch_wheels() {
-  local parts lock todo=()
+  local parts lock log todo=()
   find_uv >/dev/null
   mkdir -p "$CACHE/wheels/.done"
   rm -rf "$CACHE"/wheels/.parts.* # of a run that was interrupted
@@ -18,13 +18,16 @@ fetch_wheels() {
       /^[A-Za-z0-9]/ { n++ } /^#/ { next } { print > sprintf("%s-%03d", out, (n - 1) / size) }' "$lock"
   done
   for part in "$parts"/*; do
-    [ -e "$CACHE/wheels/.done/${part##*/}" ] || todo+=("$part")
+    [ ! -e "$part" ] || [ -e "$CACHE/wheels/.done/${part##*/}" ] || todo+=("$part") # no part: an empty lock
   done
   if [ ${#todo[@]} -gt 0 ]; then
     need_space "$CACHE" "$NEEDED_GIB"
-    say "fetching the wheels of ${#todo[@]} groups of packages (about 1 minute for all)"
-    printf '%s\0' "${todo[@]}" | xargs -0 -n 1 -P 3 "$root/images/lib/fetch" "$CACHE/wheels" "$root/.venv" "$PIP" ||
-      die "some wheels could not be fetched: see the message of pip above, then run this again; what is there is kept"
+    log=$CACHE/images/wheels.log
+    printf '"%s"\n' "${todo[@]}" >"$parts/todo"
+    attend "$log" "fetching the wheels of ${#todo[@]} groups of packages" "1 minute for all" \
+      "$root/images/lib/contained" xargs --arg-file "$parts/todo" --max-args 1 --max-procs 3 \
+      "$root/images/lib/fetch" "$CACHE/wheels" "$root/.venv" "$PIP" ||
+      die "some wheels could not be fetched: $(last_words "$log"); run this again, what is there is kept; all of it: $log"
   fi
   rm -rf "$parts"
 }

@@ -9,12 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from tests.support.cache import cache_folder
 from tests.support.onenode import ROOT, run
 
-CACHE: Final = Path(
-    os.environ.get("KINDLING_CACHE")
-    or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kindling"
-)
 PARTS: Final = ("images", "operator", "runtime", "tests/support/cluster/lib")
 FILES: Final = ("pyproject.toml", ".containerignore")
 BUILD_SECONDS: Final = 25 * 60
@@ -40,7 +37,7 @@ def copy_of_repository(folder: Path) -> Path:
 @contextmanager
 def container(reference: str) -> Iterator[str]:
     """A container of an image, removed at the end; its name."""
-    name = f"kindling-test-{uuid.uuid4().hex[:8]}"
+    name = f"kindling-test-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     _buildah("from", "--pull-never", "--name", name, reference)
     try:
         yield name
@@ -63,9 +60,9 @@ def inside(
 
 
 def _buildah(*arguments: str, given: str = "", seconds: int = COMMAND_SECONDS) -> str:
-    storage = CACHE / "images"
     done = subprocess.run(
-        ["buildah", "--root", storage / "storage", "--runroot", storage / "run", *arguments],
+        [ROOT / "images" / "lib" / "buildah", *arguments],
+        env={**os.environ, "CACHE": str(cache_folder())},
         input=given,
         capture_output=True,
         text=True,
