@@ -16,6 +16,7 @@ from tests.support.install import Images
 from tests.support.kube import POD, Kube
 from tests.support.onenode import Cluster
 from tests.support.traffic import Traffic, flowing
+from tests.support.waiting import until
 
 from kindling_operator.model import names
 
@@ -23,6 +24,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 NAME = "tormented"
 CALM_SECONDS = 5
+SERVED = 3
+"""Requests one after another, sent after a fault, that must be served for it to be over."""
 ENGINE_FAULTS = ("engine", "pod")
 """Faults that take the only replica away: requests fail until the next one has loaded."""
 
@@ -61,6 +64,21 @@ def _kill_engine(cluster: Cluster, kube: Kube, namespace: str) -> None:
     faults.wait_restarted(kube, pod)
 
 
+def wait_served(traffic: Traffic, *, after: str) -> None:
+    """Wait until requests that were sent from now on are served.
+
+    Ready alone may be old: an operator that was killed leads again when its Lease has run out, and
+    says only then that an engine which was killed meanwhile is away.
+    """
+    now = time.time()
+
+    def served() -> bool:
+        last = traffic.answers[-SERVED:]
+        return len(last) == SERVED and all(each.served and each.sent >= now for each in last)
+
+    until(f"{SERVED} requests to be served after {after}", served, seconds=faults.WHOLE_SECONDS)
+
+
 def test_random_faults_under_a_light_load(
     namespace: str, kube: Kube, cluster: Cluster, operator: Images, result: Result
 ) -> None:
@@ -79,6 +97,7 @@ def test_random_faults_under_a_light_load(
             kube.say(f"  fault {len(happened) + 1}: {kind}")
             began = time.time()
             possible[kind]()
+            wait_served(traffic, after=kind)
             faults.wait_whole(kube, NAME, namespace, after=kind)
             happened.append(Fault(kind, began, time.time()))
             time.sleep(CALM_SECONDS)
