@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import yaml
 from kubernetes.aio import config
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config.config_exception import ConfigException
@@ -80,14 +81,21 @@ async def _connected(
             config_file=file, context=context, client_configuration=configuration
         )
         contexts, current = config.list_kube_config_contexts(config_file=file)
+        opened = Kube(configuration)  # reads certificates
     except (ConfigException, OSError) as error:
         raise usage(
             f"the kubeconfig cannot be used ({error}): correct it, or give another --context"
         ) from error
+    except (yaml.YAMLError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # The client trusts what it reads to be of the right shape.
+        raise usage(
+            f"the kubeconfig cannot be used ({file} does not read as one): correct it, or give"
+            " another --kubeconfig"
+        ) from error
     chosen = next((each for each in contexts if each["name"] == context), current)
     namespace: str = (chosen.get("context") or {}).get("namespace") or "default"
     try:
-        async with Kube(configuration) as kube:
+        async with opened as kube:
             return await work(Connection(kube, configuration, namespace, chosen["name"]))
     except KubeError as error:
         raise Failure(str(error), code=REFUSED) from error

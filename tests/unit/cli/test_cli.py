@@ -368,6 +368,37 @@ def test_without_a_kubeconfig(
     )
 
 
+_CLUSTERS = "clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1', %s}}]\n"
+_BROKEN_CONFIGS = {
+    "no YAML": "a: [",
+    "nothing": "",
+    "a list": "[]",
+    "a number of contexts": "contexts: 3",
+    "contexts without names": "{current-context: a, contexts: [{context: {}}]}",
+    "certificates that are none": "current-context: a\nusers: [{name: a, user: {}}]\n"
+    "contexts: [{name: a, context: {cluster: a, user: a}}]\n"
+    + _CLUSTERS
+    % "certificate-authority-data: '!'",
+}
+
+
+@pytest.mark.parametrize("text", _BROKEN_CONFIGS.values(), ids=_BROKEN_CONFIGS)
+def test_a_kubeconfig_that_is_none(
+    text: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    monkeypatch.setenv("KUBECONFIG", str(path))
+
+    assert main(["replan", "im/x"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("kindling: the kubeconfig cannot be used (")
+
+
 def test_a_context_that_is_not_there(
     files: Files, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
