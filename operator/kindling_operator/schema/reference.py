@@ -14,6 +14,7 @@ _HEAD = f"""\
 `{names.API_VERSION}`, kind `{names.KIND}`, short name `im`, category `ai`, namespaced.
 `kubectl explain im.spec` prints the same text. **Bold** fields are required.
 A quantity is an integer or a string such as `80Gi`; a duration is a string such as `1h30m`.
+What is refused is said in a list or in italics, with N and VALUE for what the spec has.
 
 """
 

@@ -5,7 +5,6 @@ Structural means: no references, no nullable, each list says how it merges
 """
 
 import inspect
-import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -56,8 +55,8 @@ def validations(rules: Iterable[Rule]) -> list[dict[str, str]]:
 
 
 def constant_message(rule: Rule) -> str:
-    """The message of a rule without the values in it."""
-    return re.sub(r"(: | )?%[ds]", "", rule.message)
+    """The message of a rule before its values are known: N and VALUE stand in their places."""
+    return rule.message.replace("%d", "N").replace("%s", "VALUE")
 
 
 def _validation(rule: Rule) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The generated schema: bounded, described, structural, and complete."""
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from kindling_operator.model.fields import Rule, Spec, doc
 from kindling_operator.model.rules import spec_problem
 from kindling_operator.schema.crd import crd, root_schema
 from kindling_operator.schema.files import generated_files
+from kindling_operator.schema.reference import reference_page
 from kindling_operator.schema.structural import Schema, constant_message, paragraph, schema_of
 
 SPEC_PATHS = ("spec", "status")
@@ -185,8 +187,18 @@ def test_a_careless_field_does_not_get_into_the_crd(kind: type[Spec], problem: s
 
 
 def test_a_message_with_values_has_a_constant_twin() -> None:
-    rule = Rule(cel="true", message="`minReplicas` %d must not exceed `maxReplicas: %d`")
-    assert constant_message(rule) == "`minReplicas` must not exceed `maxReplicas`"
+    rule = Rule(cel="true", message="%s has `minReplicas` %d of `maxReplicas: %d`")
+    assert constant_message(rule) == "VALUE has `minReplicas` N of `maxReplicas: N`"
+
+
+def test_the_reference_has_whole_sentences() -> None:
+    """Every rule's, with a word in the place of each value."""
+    page = reference_page()
+    for rule in all_rules(mi.type_info(InferenceModelSpec)):
+        places = len(re.findall("%[ds]", rule.message))
+        said = constant_message(rule)
+        assert len(re.findall(r"\b(N|VALUE)\b", said)) == places, said
+        assert f"* {said}\n" in page or f"*{said}*." in page, said
 
 
 def test_each_message_has_as_many_values_as_places() -> None:
