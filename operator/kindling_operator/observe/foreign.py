@@ -26,7 +26,7 @@ class ForeignPods:
         self.uses = 0
         self.holds = 0
         self._shares: dict[str, _Share] = {}
-        self._interned: dict[_Share, _Share] = {}
+        self._interned: dict[str, dict[Requests, _Share]] = {}
         self._holders: dict[str, PodView] = {}
         self._used: dict[str, NodeUse] = {}
 
@@ -58,7 +58,8 @@ class ForeignPods:
             self._holders[uid] = _holder(pod, *share)
             self.holds += 1
         elif share is not None:
-            self._shares[uid] = self._interned.setdefault(share, share)
+            of_node = self._interned.setdefault(share[0], {})
+            self._shares[uid] = of_node.setdefault(share[1], share)
             self._count(share, 1)
         return True
 
@@ -92,7 +93,7 @@ class ForeignPods:
         node, (_, cpu, memory, ephemeral) = share
         used = self._used.get(node) or NodeUse()
         if used.pods + times == 0:
-            del self._used[node]
+            del self._used[node], self._interned[node]
             return
         self._used[node] = NodeUse(
             cpu_millis=used.cpu_millis + times * cpu,

@@ -5,6 +5,7 @@ memory in MiB, compute capability, driver, MIG, sharing, clique); GKE's and Karp
 where the discovery is not installed.
 """
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
@@ -62,7 +63,6 @@ class Nodes:
 
     def __init__(self) -> None:
         self._by_uid: dict[str, NodeView] = {}
-        self._words: dict[str, str] = {}
 
     @property
     def views(self) -> tuple[NodeView, ...]:
@@ -75,7 +75,7 @@ class Nodes:
             found = msgspec.json.decode(body, type=dict)
         except msgspec.MsgspecError:
             return False
-        uid, view = text(found, "metadata", "uid"), self._shared(node(found))
+        uid, view = text(found, "metadata", "uid"), _shared(node(found))
         if self._by_uid.get(uid) == view:
             return False
         self._by_uid[uid] = view
@@ -88,12 +88,6 @@ class Nodes:
         except msgspec.MsgspecError:
             return False
         return self._by_uid.pop(text(found, "metadata", "uid"), None) is not None
-
-    def _shared(self, view: NodeView) -> NodeView:
-        """With labels that nodes have in common kept once."""
-        word = self._words.setdefault
-        labels = {word(key, key): word(value, value) for key, value in view.labels.items()}
-        return replace(view, labels=labels)
 
 
 def node(body: Body) -> NodeView:
@@ -131,6 +125,12 @@ def node(body: Body) -> NodeView:
         instance_type=_first(labels, *_INSTANCE_TYPE),
         sliced=_sliced(labels, product),
     )
+
+
+def _shared(view: NodeView) -> NodeView:
+    """With labels that nodes have in common kept once, and no longer than a node has them."""
+    labels = {sys.intern(key): sys.intern(value) for key, value in view.labels.items()}
+    return replace(view, labels=labels)
 
 
 def _first(labels: Mapping[str, str], *keys: str) -> str:
