@@ -13,11 +13,11 @@ from kindling_operator.model.snapshot import Snapshot
 
 KINDS: Final = ("NVIDIA-H200", "NVIDIA-H100-80GB-HBM3", "NVIDIA-B200", "NVIDIA-L40S")
 SPECS: Final = 50
-"""Different specs among the models: people copy manifests."""
+"""Different specs among the models, beside their names and weights: people copy manifests."""
 ZONES: Final = 3
 
 
-def snapshot(*, nodes: int, models: int) -> Snapshot:
+def snapshot(*, nodes: int, models: int, specs: int = SPECS) -> Snapshot:
     """Half of the nodes have GPUs held by others, every node runs other pods."""
     views = tuple(_node(number) for number in range(nodes))
     found = Cluster(
@@ -32,7 +32,11 @@ def snapshot(*, nodes: int, models: int) -> Snapshot:
         spec = catalog_spec(
             ("flint", "inkling")[number % 2],
             replicas=1 + number % 3,
-            serving={"contextLength": 4096 + number % SPECS * 1024},
+            model={"weights": {"uri": f"pvc://weights/{number}"}},
+            serving={
+                "contextLength": 4096 + number % specs * 256,
+                "servedName": f"model-{number}",
+            },
         )
         age = timedelta(minutes=number)
         found.apply(spec, key=Key("ml", f"model-{number:04}"), age=age)

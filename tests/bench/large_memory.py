@@ -69,11 +69,16 @@ async def _measure(host: str, pods: int, nodes: int, models: int) -> dict[str, f
         whole = replace(base, nodes=seen.nodes, pods=seen.pods, used=seen.used)
         gc.collect()
         found["listed"] = _mib("VmRSS")
-        placing = Placing(plan, lambda s, fleet: placements(s, fleet=fleet), wake=lambda _: None)
-        placing.renew(whole)
+        placing = Placing(
+            plan,
+            lambda s, fleet: placements(s, fleet=fleet),
+            look=lambda: whole,
+            wake=lambda _: None,
+        )
+        await placing.renew()
         for key in whole.models:
             placing.decide(whole, key)
-        placing.renew(whole)
+        await placing.renew()
         gc.collect()
     return {**found, "placed": _mib("VmRSS"), "peak": _mib("VmHWM")}
 

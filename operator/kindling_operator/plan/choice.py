@@ -28,7 +28,6 @@ class Choice:
 
     accepted: Verdict
     plan: EnginePlan | None = None
-    option: Option | None = None
     waiting: Verdict | None = None
 
 
@@ -56,7 +55,7 @@ def choose(subject: Subject, room: Room, claims: Iterable[ClaimView]) -> Choice:
     waiting = claim_shortfall(subject.model.key.namespace, plan.weights, claims)
     if waiting is None and placed is None:
         waiting = _no_room(subject, option, room)
-    return Choice(accepted(plan), plan, option, waiting)
+    return Choice(accepted(plan), plan, waiting)
 
 
 def _first_with_room(subject: Subject, found: Search, room: Room) -> Option | None:

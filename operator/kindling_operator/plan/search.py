@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import astuple, dataclass, replace
 
 import msgspec
+from msgspec import structs
 
 from kindling_operator.model.api_serving import SpeculationMode
 from kindling_operator.model.architecture import Checkpoint, CheckpointName, Device
@@ -100,9 +101,14 @@ def search(subject: Subject, fleet: Fleet) -> Search:
 
 
 def question_of(subject: Subject) -> Hashable:
-    """Everything of a model that the search looks at, beside what the installation knows."""
+    """Everything of a model that the search looks at, beside what the installation knows.
+
+    Where the weights are and what users call the model is of no matter to it.
+    """
     spec = subject.spec
-    parts = (spec.model, spec.serving, spec.placement, spec.runtime, spec.cache)
+    model = structs.replace(spec.model, weights=None)
+    serving = structs.replace(spec.serving, served_name=None)
+    parts = (model, serving, spec.placement, spec.runtime, spec.cache)
     return subject.entry.name, subject.architecture, msgspec.json.encode(parts)
 
 

@@ -1,7 +1,7 @@
 """The story of one pass over one model."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -71,7 +71,9 @@ class Reconciler:
         now: Callable[[], datetime],
         clock: Clock = boottime,
         asker: Asker | None = None,
+        prepare: Callable[[Key], Awaitable[None]] | None = None,
     ) -> None:
+        """`prepare` is awaited before a pass looks at anything."""
         self._kube = kube
         self._cache = cache
         self._recorder = recorder
@@ -81,12 +83,15 @@ class Reconciler:
         self._now = now
         self._clock = clock
         self._asker = asker
+        self._prepare = prepare
         self._expectations = Expectations()
         self._setbacks = Setbacks()
         self._broken: dict[Key, str] = {}
 
     async def reconcile(self, key: Key) -> Result:
         """Make the cluster be what the model asks for, one step. Raises nothing of the API's."""
+        if self._prepare is not None:
+            await self._prepare(key)
         # 1. Look: one frozen snapshot, which must show what the last pass wrote.
         snapshot = self._look()
         if not snapshot.synced or not self._expectations.met(key, snapshot, now=self._clock()):

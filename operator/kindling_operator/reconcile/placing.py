@@ -4,6 +4,7 @@ A pass takes its own model's place from it, so one sweep serves a thousand passe
 promised twice. A decision that was made from the same objects is not made again.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -45,11 +46,25 @@ class _Made:
 
 
 class Placing:
-    """Sweeps when asked to, or when a pass finds its model changed since; remembers decisions."""
+    """Sweeps when asked to, or when a pass finds its model changed since; remembers decisions.
 
-    def __init__(self, plan: PlanOne, sweep: Sweep, *, wake: Callable[[Key], None]) -> None:
-        """`wake` is called for every other model whose place a pass has found changed."""
+    A sweep over a large cluster takes seconds. `prepare` and `renew` make it in a thread, so that
+    the loop goes on to renew the Lease; a sweep is a function of a snapshot and shares nothing.
+    """
+
+    def __init__(
+        self,
+        plan: PlanOne,
+        sweep: Sweep,
+        *,
+        look: Callable[[], Snapshot],
+        wake: Callable[[Key], None],
+    ) -> None:
+        """`look` gives the present snapshot, `wake` is called for every other model whose place a
+        pass has found changed."""
         self.seconds = 0.0
+        self._look = look
+        self._one_at_a_time = asyncio.Lock()
         self._plan = plan
         self._sweep = sweep
         self._wake = wake
@@ -59,11 +74,23 @@ class Placing:
         self._swept: Mapping[Key, _Identity] = {}
         self._made: dict[Key, _Made] = {}
 
+    async def prepare(self, key: Key) -> None:
+        """Sweep before a pass over a model that has changed since the last sweep."""
+        async with self._one_at_a_time:
+            snapshot = self._look()
+            if snapshot.synced and key in snapshot.models and not self._knows(snapshot, key):
+                self._wake_all(await self._renew(snapshot), but=key)
+
+    async def renew(self) -> frozenset[Key]:
+        """Sweep; the models whose place is another one than before."""
+        async with self._one_at_a_time:
+            return await self._renew(self._look())
+
     def decide(self, snapshot: Snapshot, key: Key) -> Decision:
         """What one model should be now. Raises what planning it raises."""
-        if self._swept.get(key) != _identity(snapshot.models[key]):
-            for other in self.renew(snapshot) - {key}:
-                self._wake(other)
+        if not self._knows(snapshot, key):
+            # Nobody has prepared it, or it has changed again since.
+            self._wake_all(self._keep(snapshot, self._swept_now(snapshot)), but=key)
         inputs = self._inputs(snapshot, key)
         made = self._made.get(key)
         if made is not None and made.holds(inputs, snapshot):
@@ -73,15 +100,29 @@ class Placing:
         self._made[key] = _Made(inputs, decision)
         return decision
 
-    def renew(self, snapshot: Snapshot) -> frozenset[Key]:
-        """Sweep; the models whose place is another one than before."""
+    async def _renew(self, snapshot: Snapshot) -> frozenset[Key]:
+        return self._keep(snapshot, await asyncio.to_thread(self._swept_now, snapshot))
+
+    def _swept_now(self, snapshot: Snapshot) -> Placements:
         started = time.thread_time()
-        old, new = self._placements, self._sweep(snapshot, self._fleet_of(snapshot))
-        self._placements = new.keeping(old)
+        found = self._sweep(snapshot, self._fleet_of(snapshot))
+        self.seconds = time.thread_time() - started
+        return found
+
+    def _keep(self, snapshot: Snapshot, new: Placements) -> frozenset[Key]:
+        """Go by this sweep from now on; the models whose place is another one than before."""
+        old, self._placements = self._placements, new.keeping(self._placements)
         self._swept = {key: _identity(model) for key, model in snapshot.models.items()}
         self._made = {key: made for key, made in self._made.items() if key in snapshot.models}
-        self.seconds = time.thread_time() - started
         return self._placements.changed(old)
+
+    def _knows(self, snapshot: Snapshot, key: Key) -> bool:
+        """Whether the last sweep saw this very model."""
+        return self._swept.get(key) == _identity(snapshot.models[key])
+
+    def _wake_all(self, keys: frozenset[Key], *, but: Key) -> None:
+        for key in sorted(keys - {but}):
+            self._wake(key)
 
     def _fleet_of(self, snapshot: Snapshot) -> Fleet:
         """The fleet of the last sweep, with what it remembers, while the nodes are the same."""

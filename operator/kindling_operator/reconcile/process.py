@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from kindling_operator.kube.client import Kube
 from kindling_operator.kube.fence import Fence
 from kindling_operator.model.names import Key
-from kindling_operator.model.snapshot import Environment
+from kindling_operator.model.snapshot import Environment, Snapshot
 from kindling_operator.observe.audit import Auditor
 from kindling_operator.observe.beside import beside
 from kindling_operator.observe.cache import Cache, Index
@@ -84,13 +84,12 @@ class Process:
         self.cache = Cache(environment)
         self.elector = self._elector(lease_kube, fence)
         self._asker = Asker(self.queue.add)
-        self._placing = Placing(plan, sweep, wake=self.queue.add)
+        self._placing = Placing(plan, sweep, look=self._look, wake=self.queue.add)
         self._world = WorldWatch(
             self.cache,
             self.queue,
             self._placing,
             leading=self.elector.leading.is_set,
-            now=_now,
         )
         self._beside = beside(
             kube,
@@ -106,6 +105,7 @@ class Process:
             Recorder(kube, instance=tuning.identity),
             metrics,
             plan=self._placing.decide,
+            prepare=self._placing.prepare,
             render=render,
             now=_now,
             asker=self._asker,
@@ -186,6 +186,9 @@ class Process:
             self.queue.add(key)
         if watched.id in _CONCERN_ALL:
             self._world.touch()
+
+    def _look(self) -> Snapshot:
+        return self.cache.snapshot(now=_now())
 
     def _pods_changed(self) -> None:
         """A pod of somebody else takes more of a node, or less."""

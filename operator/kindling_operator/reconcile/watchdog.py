@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
-from datetime import datetime
 
 from kindling_operator.kube.client import Kube
 from kindling_operator.kube.errors import KubeError, UnavailableError
@@ -23,7 +22,7 @@ logger = logging.getLogger(__name__)
 DEBOUNCE_SECONDS = 1.0
 """A node that comes or goes makes a storm of events; one look after it is enough."""
 SWEEP_SHARE = 4.0
-"""At least so many times as long as the last sweep took passes before the next."""
+"""So many times as long as the last sweep took passes before the next."""
 LOOK_SECONDS = 30.0
 """All models are placed again after that long without an event that concerns all."""
 LAG_SECONDS = 1.0
@@ -43,14 +42,12 @@ class WorldWatch:
         placing: Placing,
         *,
         leading: Callable[[], bool],
-        now: Callable[[], datetime],
     ) -> None:
         """Only a process that is `leading` places models."""
         self._cache = cache
         self._queue = queue
         self._placing = placing
         self._leading = leading
-        self._now = now
         self._dirty = asyncio.Event()
         self._world: World | None = None
         self._claims: frozenset[ClaimView] = frozenset()
@@ -67,14 +64,15 @@ class WorldWatch:
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._dirty.wait()
             except TimeoutError:
-                self.wake(also_same=True)
+                await self.wake(also_same=True)
                 continue
             # A sweep over a large cluster takes its time, and others want theirs.
-            await asyncio.sleep(max(DEBOUNCE_SECONDS, SWEEP_SHARE * self._placing.seconds))
+            rest = min(LOOK_SECONDS, SWEEP_SHARE * self._placing.seconds)
+            await asyncio.sleep(max(DEBOUNCE_SECONDS, rest))
             self._dirty.clear()
-            self.wake()
+            await self.wake()
 
-    def wake(self, *, also_same: bool = False) -> None:
+    async def wake(self, *, also_same: bool = False) -> None:
         """Place all models again if the world has changed since the last call, or `also_same`, and
         enqueue those that this concerns.
 
@@ -88,12 +86,12 @@ class WorldWatch:
         if self._world is None:
             self._add(self._cache.model_keys())
         elif world != self._world or claims != self._claims:
-            self._add(self._placing.renew(self._cache.snapshot(now=self._now())))
+            self._add(await self._placing.renew())
             self._add(self._placing.unsettled())
             for namespace in {claim.namespace for claim in claims ^ self._claims}:
                 self._add(self._cache.model_keys_of(namespace))
         elif also_same:
-            self._add(self._placing.renew(self._cache.snapshot(now=self._now())))
+            self._add(await self._placing.renew())
         self._world, self._claims = world, claims
 
     def _add(self, keys: Iterable[Key]) -> None:

@@ -1,9 +1,10 @@
 """One sweep serves every pass, and a decision is made once from the same objects."""
 
+import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
-from tests.support.builders import Cluster, catalog_spec, cpu_node, gpu_node
+from tests.support.builders import Cluster, catalog_spec, cpu_node, foreign_pod, gpu_node
 
 from kindling_operator.model.names import Key
 from kindling_operator.model.plan import Decision
@@ -18,13 +19,13 @@ FLINT = catalog_spec("flint")
 
 
 class Counted:
-    """A planner that counts its work."""
+    """A planner that counts its work on a cluster."""
 
-    def __init__(self) -> None:
+    def __init__(self, found: Cluster) -> None:
         self.sweeps = 0
         self.plans: list[Key] = []
         self.woken: list[Key] = []
-        self.placing = Placing(self._plan, self._sweep, wake=self.woken.append)
+        self.placing = Placing(self._plan, self._sweep, look=found.snapshot, wake=self.woken.append)
 
     def _sweep(self, snapshot: Snapshot, fleet: Fleet) -> Placements:
         self.sweeps += 1
@@ -42,7 +43,8 @@ def cluster(gpus: int) -> Cluster:
 
 
 def test_one_sweep_serves_all_and_nothing_is_decided_twice() -> None:
-    found, counted = cluster(2), Counted()
+    found = cluster(2)
+    counted = Counted(found)
     snapshot = found.snapshot()
 
     first = [counted.placing.decide(snapshot, key) for key in (A, B)]
@@ -53,7 +55,8 @@ def test_one_sweep_serves_all_and_nothing_is_decided_twice() -> None:
 
 
 def test_a_changed_model_makes_a_new_sweep_and_wakes_whom_it_concerns() -> None:
-    found, counted = cluster(2), Counted()
+    found = cluster(2)
+    counted = Counted(found)
     for key in (A, B):
         counted.placing.decide(found.snapshot(), key)
     counted.woken.clear()
@@ -66,18 +69,31 @@ def test_a_changed_model_makes_a_new_sweep_and_wakes_whom_it_concerns() -> None:
     assert counted.placing.decide(found.snapshot(), B) == plan(found.snapshot(), B)
 
 
-def test_a_new_sweep_tells_whose_place_has_changed() -> None:
-    found, counted = cluster(1), Counted()
-    counted.placing.decide(found.snapshot(), A)
-    assert counted.placing.renew(found.snapshot()) == frozenset()
+async def test_a_new_sweep_tells_whose_place_has_changed() -> None:
+    found = cluster(2)
+    found.pods = (foreign_pod("gpu-0", gpus=1),)
+    counted = Counted(found)
+    assert await counted.placing.renew() == {A, B}
+    assert await counted.placing.renew() == frozenset()
 
-    found.nodes = (gpu_node("gpu-0", gpus=2), cpu_node())
+    found.pods = ()
 
-    assert counted.placing.renew(found.snapshot()) == {A, B}
+    assert await counted.placing.renew() == {B}
+
+
+async def test_passes_that_come_together_are_prepared_by_one_sweep() -> None:
+    found = cluster(2)
+    counted = Counted(found)
+    await asyncio.gather(*(counted.placing.prepare(key) for key in (A, B, A)))
+    for key in (A, B):
+        counted.placing.decide(found.snapshot(), key)
+
+    assert counted.sweeps == 1
 
 
 def test_what_time_alone_changes_is_decided_again() -> None:
-    found, counted = cluster(2), Counted()
+    found = cluster(2)
+    counted = Counted(found)
     made = found.step(A).current
     assert made is not None
     found.start(made.hash, key=A, node="gpu-0", gpus=1)
@@ -91,7 +107,8 @@ def test_what_time_alone_changes_is_decided_again() -> None:
 
 
 def test_a_standby_that_takes_over_sweeps_before_it_decides() -> None:
-    found, counted = cluster(2), Counted()
+    found = cluster(2)
+    counted = Counted(found)
     counted.placing.decide(found.snapshot(), A)
 
     counted.placing.forget()
@@ -101,7 +118,8 @@ def test_a_standby_that_takes_over_sweeps_before_it_decides() -> None:
 
 
 def test_models_that_wait_are_unsettled() -> None:
-    found, counted = cluster(1), Counted()
+    found = cluster(1)
+    counted = Counted(found)
     found.step(A)
     for key in (A, B):
         counted.placing.decide(found.snapshot(), key)
