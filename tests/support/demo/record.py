@@ -3,31 +3,65 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from tests.support.cache import cache_folder
-from tests.support.onenode import COMMAND, CommandError, run
+from tests.support.onenode import COMMAND, ROOT, CommandError, run
 from tests.support.waiting import Say
 
+IMAGES: Final = ("operator", "runtime-cpu")
 
-def kind_of_run(cluster: str) -> str:
-    """`cold`: Kubernetes has to be built; `warm`: it only has to be started; else `again`."""
-    if not any((cache_folder() / "bin").glob("core-*")):
-        return "cold"
+
+class Kind(StrEnum):
+    """What was there when a run began. Only warm and cold can be compared with other runs."""
+
+    COLD = "cold"
+    """Nothing: neither programs nor images, nor what they are made from."""
+    PARTIAL = "partial"
+    """Some of it: how long the rest takes says nothing about a cold or a warm run."""
+    WARM = "warm"
+    """Everything is built, and the cluster's registry is kept: it only has to be started."""
+    AGAIN = "again"
+    """The cluster is up."""
+
+
+def kind_of_run(cluster: str) -> Kind:
+    """What a run of the demo on the named cluster would find now; starts and builds nothing."""
+    cache = cache_folder()
+    if run(COMMAND, "missing", "core", seconds=60):
+        sources = (cache / "bin", cache / "images" / "storage", cache / "wheels", _go_cache())
+        return Kind.PARTIAL if any(map(_holds_something, sources)) else Kind.COLD
+    if run(ROOT / "images" / "build", "--missing", *IMAGES, seconds=300):
+        return Kind.PARTIAL
+    if not _holds_something(cache / "cluster" / cluster / "var" / "lib" / "registry"):
+        return Kind.PARTIAL  # the images have to be pushed
     try:
         run(COMMAND, "--name", cluster, "status", seconds=60)
     except CommandError:
-        return "warm"
-    return "again"
+        return Kind.WARM
+    return Kind.AGAIN
+
+
+def _go_cache() -> Path:
+    """Where Go keeps what it has compiled, unless its own configuration file says otherwise."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("GOCACHE") or home / "go-build")
+
+
+def _holds_something(folder: Path) -> bool:
+    return folder.is_dir() and any(folder.iterdir())
 
 
 class Record:
     """The steps of one run."""
 
-    def __init__(self, kind: str, *, say: Say) -> None:
+    def __init__(self, kind: Kind, *, say: Say) -> None:
         self._kind = kind
         self._say = say
         self._started = time.monotonic()
@@ -42,11 +76,11 @@ class Record:
         self._steps.append((title, round(time.monotonic() - started, 1)))
 
     def save(self, folder: Path) -> None:
-        """Write KIND.json: the seconds so far, and the steps with theirs."""
+        """Write times-KIND.json: the seconds so far, and the steps with theirs."""
         folder.mkdir(parents=True, exist_ok=True)
         total = round(time.monotonic() - self._started, 1)
         content = {"seconds": total, "steps": self._steps}
-        (folder / f"{self._kind}.json").write_text(json.dumps(content))
+        (folder / f"times-{self._kind}.json").write_text(json.dumps(content))
 
     def __str__(self) -> str:
         total = sum(seconds for _, seconds in self._steps)

@@ -62,6 +62,15 @@ def test_a_change_moves_the_tags_of_the_images_it_is_in(
     assert {image for image in before if before[image] != after[image]} == images
 
 
+def test_missing_are_those_that_are_not_in_the_storage(copy: Path) -> None:
+    """Here none is; what is there is left out, see the test of the demo's record."""
+    done = build(copy, "--missing", "operator", "runtime-cpu")
+
+    assert dict(line.split("=") for line in done.stdout.splitlines()) == {
+        image: tag for image, tag in tags(copy).items() if image != "runtime"
+    }
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -33,6 +33,12 @@ command_build() {
   program_dirs "$@"
 }
 
+# command_missing GROUP...: the folders of those that a build would have to make.
+command_missing() {
+  local dir
+  for dir in $(program_dirs "$@"); do [ -d "$dir" ] || echo "$dir"; done
+}
+
 command_paths() {
   local path
   path=$(command_build "$@" | paste -sd:)
