@@ -100,7 +100,7 @@ class InferenceModelSpec(Spec, frozen=True, kw_only=True):
     ] = None
     replicas: Annotated[
         ReplicaCount,
-        doc("Number of replicas. Ignored while `scaling` is set, and ScalingActive says so."),
+        doc("Number of replicas; a HorizontalPodAutoscaler may set it."),
     ] = 1
     scaling: Annotated[
         Scaling | None, doc("Range for automatic scaling. Default: `replicas` is kept.")

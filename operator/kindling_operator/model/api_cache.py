@@ -245,13 +245,17 @@ class Cache(Spec, frozen=True, kw_only=True):
     host_memory: Annotated[
         QuantityOrZero | None,
         doc(
-            "Host memory for KV blocks per pod, all ranks together, such as 200Gi; 0 switches the"
-            " tier off. Default: chosen by the plan."
+            "Host memory for KV blocks per pod, all its GPUs together, such as 200Gi; 0 switches"
+            " the tier off. Not on CPU, nor for an engine over several nodes. Default: chosen by"
+            " the plan."
         ),
     ] = None
     encoder_memory: Annotated[
         QuantityOrZero | None,
-        doc("Host memory for encoded images and audio per pod (Inkling). Default: none."),
+        doc(
+            "Host memory per pod for encoded images and audio, of models on GPUs that take them,"
+            " such as Inkling. Default: none."
+        ),
     ] = None
     object_store: Annotated[
         ObjectStore | None, doc("Bucket that keeps KV blocks across pods. Default: none.")

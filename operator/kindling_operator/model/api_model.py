@@ -92,7 +92,7 @@ class Weights(Spec, frozen=True, kw_only=True):
         doc(
             "Source of the weights: hf://org/name, s3://bucket/prefix, gs://bucket/prefix,"
             " az://container/prefix, pvc://claim/path (a claim of this namespace) or"
-            " file:///path inside the image. Default: the catalog's repository."
+            " file:///path inside the image."
         ),
     ] = None
     revision: Annotated[
@@ -109,7 +109,7 @@ class Weights(Spec, frozen=True, kw_only=True):
         ObjectName | None,
         doc(
             "PersistentVolumeClaim of this namespace that keeps downloads and compiled kernels."
-            " Default: the chart's, else the pod's own ephemeral volume."
+            " Default: the pod's own ephemeral volume."
         ),
     ] = None
 

@@ -112,7 +112,9 @@ class Adapter(Spec, frozen=True, kw_only=True):
     """A LoRA adapter."""
 
     name: Annotated[ServedName, doc("Model name under which requests select the adapter.")]
-    uri: Annotated[WeightsUri, doc("Source of the adapter, as in model.weights.uri.")]
+    uri: Annotated[
+        WeightsUri, doc("Source of the adapter: a folder of the weights' claim or of the image.")
+    ]
 
 
 class Disaggregation(Spec, frozen=True, kw_only=True):
@@ -181,8 +183,8 @@ class Endpoint(Spec, frozen=True, kw_only=True):
     gateway: Annotated[
         Gateway,
         doc(
-            "Router puts Kindling's router behind the Service; InferencePool uses the Gateway API"
-            " Inference Extension of the cluster."
+            "Router: the model's own Service leads to the replicas; InferencePool: the Gateway API"
+            " Inference Extension of the cluster does."
         ),
     ] = Gateway.ROUTER
     api_keys_secret_ref: Annotated[

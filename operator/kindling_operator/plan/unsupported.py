@@ -20,12 +20,14 @@ class Unsupported:
     """A field with the value that is refused and the way to do without it.
 
     `given` returns the value as it is shown to the user, "" if it needs no showing, and None if
-    the spec does not ask for it.
+    the spec does not ask for it. `known` is what the field's description says of it, which
+    `kubectl explain` prints.
     """
 
     field: str
     given: Callable[[InferenceModelSpec], str | None]
     instead: str
+    known: str = "Not supported by this version."
 
     def problem(self, spec: InferenceModelSpec) -> str | None:
         """The refusal in one sentence, or None."""
@@ -58,6 +60,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         "spec.model.weights.uri",
         _remote_uri,
         "copy the weights to a PersistentVolumeClaim and write pvc://CLAIM/PATH",
+        known="This version downloads nothing: pvc:// and file:// are supported.",
     ),
     Unsupported(
         "spec.model.weights.tokenSecretRef",
@@ -78,6 +81,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         "spec.endpoint.gateway",
         lambda s: "InferencePool" if s.endpoint.gateway is Gateway.INFERENCE_POOL else None,
         "use Router",
+        known="InferencePool is not supported by this version.",
     ),
     Unsupported(
         "spec.endpoint.apiKeysSecretRef",

@@ -8,6 +8,7 @@ from kindling_operator.model import names
 from kindling_operator.model.api import InferenceModelSpec
 from kindling_operator.model.rules import NAME_RULES
 from kindling_operator.model.status import InferenceModelStatus
+from kindling_operator.plan.unsupported import UNSUPPORTED
 from kindling_operator.schema.structural import Schema, schema_of, validations
 
 NAME: Final = f"{names.PLURAL}.{names.GROUP}"
@@ -60,6 +61,9 @@ def crd() -> dict[str, Any]:
 def root_schema() -> Schema:
     """The schema of a whole object."""
     spec = schema_of(mi.type_info(InferenceModelSpec))
+    for field in UNSUPPORTED:
+        described = _at(spec, field.field)
+        described["description"] += f" {field.known}"
     status = schema_of(mi.type_info(InferenceModelStatus))
     return {
         "type": "object",
@@ -77,6 +81,14 @@ def root_schema() -> Schema:
         "required": ["spec"],
         "x-kubernetes-validations": validations(NAME_RULES),
     }
+
+
+def _at(spec: Schema, path: str) -> Schema:
+    """The schema of a field such as spec.cache.objectStore; KeyError if there is none."""
+    found = spec
+    for name in path.split(".")[1:]:
+        found = found["properties"][name]
+    return found
 
 
 def _columns() -> list[dict[str, Any]]:

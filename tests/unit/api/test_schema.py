@@ -13,6 +13,7 @@ from tests.support.model_types import all_rules
 from kindling_operator.model.api import InferenceModelSpec
 from kindling_operator.model.fields import Rule, Spec, doc
 from kindling_operator.model.rules import spec_problem
+from kindling_operator.plan.unsupported import UNSUPPORTED
 from kindling_operator.schema.crd import crd, root_schema
 from kindling_operator.schema.files import generated_files
 from kindling_operator.schema.reference import reference_page
@@ -40,6 +41,14 @@ def test_a_field_is_described_in_sentences(path: str) -> None:
     text = FIELDS[path]["description"]
     assert text.endswith((".", "?"))
     assert text == paragraph(text)
+
+
+def test_a_field_that_is_refused_says_so_to_kubectl_explain() -> None:
+    told = {
+        path for path, schema in FIELDS.items() if "this version" in schema["description"].lower()
+    }
+
+    assert told == {field.field for field in UNSUPPORTED}
 
 
 def test_every_duration_refuses_nothing() -> None:
