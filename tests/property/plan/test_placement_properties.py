@@ -1,0 +1,120 @@
+"""Properties of the sweep over models: no GPU twice, no order matters, what is gone is unused."""
+
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.builders import Cluster, catalog_spec, cpu_node, foreign_pod, gpu_node, tiny_spec
+
+from kindling_operator.model.names import Key
+from kindling_operator.model.objects import NodeUse
+from kindling_operator.model.snapshot import Snapshot
+from kindling_operator.plan.placement import Placed, placements
+
+SETTINGS = settings(deadline=None, max_examples=25)
+NAMES = ("n0", "n1", "n2", "n3")
+PRODUCTS = ("NVIDIA-H200", "NVIDIA-B200")
+SPECS: tuple[Any, ...] = (
+    catalog_spec("flint"),
+    catalog_spec("inkling"),
+    catalog_spec("flint", placement={"parallelism": {"tensor": 4}}),
+    catalog_spec("flint", placement={"gpu": {"products": ["NVIDIA-H200"]}}),
+    tiny_spec(),
+)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Cluster:
+    """A few nodes, partly held, and models that compete."""
+    found = Cluster(
+        nodes=tuple(
+            cpu_node(name)
+            if draw(st.booleans()) and name == "n3"
+            else gpu_node(
+                name,
+                draw(st.sampled_from(PRODUCTS)),
+                gpus=draw(st.sampled_from([1, 4, 8])),
+                clique=draw(st.sampled_from(["", "x"])),
+            )
+            for name in draw(st.lists(st.sampled_from(NAMES), unique=True, min_size=1))
+        ),
+        pods=tuple(
+            foreign_pod(node, gpus=gpus, name=f"job-{i}")
+            for i, (node, gpus) in enumerate(
+                draw(st.lists(st.tuples(st.sampled_from(NAMES), st.integers(1, 4)), max_size=3))
+            )
+        ),
+    )
+    for number in range(draw(st.integers(1, 4))):
+        spec = {**draw(st.sampled_from(SPECS)), "replicas": draw(st.integers(0, 3))}
+        age = timedelta(minutes=draw(st.integers(0, 2)))
+        found.apply(spec, key=Key("ml", f"model-{number}"), age=age)
+    return found
+
+
+def swept(snapshot: Snapshot) -> dict[Key, Placed]:
+    found = placements(snapshot)
+    return {key: found.of(key) for key in snapshot.models}
+
+
+@SETTINGS
+@given(clusters())
+def test_what_is_kept_free_was_free(found: Cluster) -> None:
+    snapshot = found.snapshot()
+    taken: Counter[str] = Counter()
+    for pod in snapshot.pods:
+        taken[pod.node] += pod.gpus
+    kept: Counter[str] = Counter()
+    for placed in swept(snapshot).values():
+        plan = placed.choice.plan
+        for names in placed.nodes:
+            assert len(set(names)) == len(names)
+            for name in names:
+                kept[name] += plan.gpus_per_pod if plan is not None else 0
+
+    for node in snapshot.nodes:
+        assert kept[node.name] <= max(0, node.gpus - taken[node.name])
+    assert set(kept) <= {node.name for node in snapshot.nodes}
+
+
+@SETTINGS
+@given(clusters(), st.randoms())
+def test_no_order_of_anything_changes_a_place(found: Cluster, chance: Any) -> None:
+    snapshot = found.snapshot()
+    nodes, pods, models = list(snapshot.nodes), list(snapshot.pods), list(snapshot.models.items())
+    for each in (nodes, pods, models):
+        chance.shuffle(each)
+
+    mixed = replace(snapshot, nodes=tuple(nodes), pods=tuple(pods), models=dict(models))
+
+    assert swept(mixed) == swept(snapshot)
+
+
+@SETTINGS
+@given(clusters(), st.sampled_from(NAMES))
+def test_a_node_that_is_gone_or_cordoned_is_used_by_nobody(found: Cluster, name: str) -> None:
+    snapshot = found.snapshot()
+    gone = replace(snapshot, nodes=tuple(n for n in snapshot.nodes if n.name != name))
+    cordoned = replace(
+        snapshot,
+        nodes=tuple(
+            replace(n, unschedulable=True) if n.name == name else n for n in snapshot.nodes
+        ),
+    )
+
+    for each in (gone, cordoned):
+        for placed in swept(each).values():
+            assert all(name not in names for names in placed.nodes)
+
+
+@SETTINGS
+@given(clusters(), st.sampled_from(NAMES))
+def test_a_node_whose_cpu_others_have_is_used_by_nobody(found: Cluster, name: str) -> None:
+    full = {node.name: node.cpu_millis for node in found.nodes if node.name == name}
+    used = {node: NodeUse(cpu_millis=cpu, pods=1) for node, cpu in full.items()}
+
+    for placed in swept(replace(found.snapshot(), used=used)).values():
+        assert all(name not in names for names in placed.nodes)
