@@ -232,9 +232,9 @@ def page(figures: Sequence[Figure], growth: dict[str, Growth], *, load: float) -
 {table(figures)}
 
 The models are half Flint, half Inkling, with 50 different specs beside their names and weights; the
-nodes have four kinds of GPU, half of them partly held by others. A spec that no other model has costs
-its own search, some 20 ms. CPU time is of the planner alone, in one thread. The column "of target" is
-the measured number over its target. Nothing here passes or fails.
+nodes have four kinds of GPU, half of them partly held by others. A spec that no other model has
+costs its own search, some 20 ms. CPU time is of the planner alone, in one thread. The column
+"of target" is the measured number over its target. Nothing here passes or fails.
 
 ## Growth
 
