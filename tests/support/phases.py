@@ -53,8 +53,6 @@ def recorded(kube: Kube, name: str, namespace: str) -> Iterator[Recording]:
     try:
         yield recording
     finally:
-        # One look after the end: the last state belongs to the recording.
-        time.sleep(2 * LOOK_SECONDS)
         ended.set()
         recorder.join(timeout=60)
 
@@ -64,7 +62,10 @@ def _record(
 ) -> None:
     started = time.monotonic()
     last: dict[str, Condition] | None = None
-    while not ended.wait(LOOK_SECONDS):
+    over = False
+    while not over:
+        # One look after the end: the last state belongs to the recording.
+        over = ended.wait(LOOK_SECONDS)
         try:
             found = kube.get(MODEL, name, namespace)
             if found is None or conditions(found) == last:
