@@ -75,8 +75,12 @@ class Rollout(Spec, frozen=True, kw_only=True):
     """How a change reaches the replicas."""
 
     progress_deadline: Annotated[
-        Duration, doc("Time in which a new replica must generate a token.")
-    ] = "45m"
+        Duration | None,
+        doc(
+            "Time in which a new replica must generate a token. Default: 45m, or what the plan"
+            " allows a start where that is longer."
+        ),
+    ] = None
     drain_deadline: Annotated[
         Duration, doc("Time in which a leaving replica may finish its streams.")
     ] = "10m"

@@ -14,19 +14,29 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from kindling_operator.model.api import OnFailure, Rollout
+from kindling_operator.model.plan import Revision
 from kindling_operator.model.quantities import duration_seconds
 from kindling_operator.plan.standing import Standing
 
+DEADLINE: Final = timedelta(minutes=45)
+"""Where the user gives none and the plan's own start takes no longer."""
 CRASH_LOOP: Final = 3
 """Restarts of an engine that has served: by then the kubelet waits 40 s between two of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How long a revision may take to serve, and what then."""
+    """How long a revision may take to serve, and what then; None leaves the time to its plan."""
 
-    deadline: timedelta
+    deadline: timedelta | None
     on_failure: OnFailure
+
+    def deadline_of(self, revision: Revision) -> timedelta:
+        """How long this revision may take: never less than its runtime gives the engine, unless
+        the user wants it so."""
+        if self.deadline is not None:
+            return self.deadline
+        return max(DEADLINE, timedelta(seconds=revision.plan.startup_seconds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +50,9 @@ class Trial:
 
 def policy_of(rollout: Rollout) -> Policy:
     """The policy in a spec."""
-    return Policy(
-        deadline=timedelta(seconds=duration_seconds(rollout.progress_deadline)),
-        on_failure=rollout.on_failure,
-    )
+    asked = rollout.progress_deadline
+    deadline = timedelta(seconds=duration_seconds(asked)) if asked is not None else None
+    return Policy(deadline, rollout.on_failure)
 
 
 def trial_of(
@@ -73,7 +82,9 @@ def finds_no_node(standing: Standing, policy: Policy, now: datetime) -> bool:
     """
     if standing.revision.served or standing.placed or not standing.replicas:
         return False
-    return standing.deployed_at is not None and now >= standing.deployed_at + policy.deadline
+    return standing.deployed_at is not None and now >= standing.deployed_at + policy.deadline_of(
+        standing.revision
+    )
 
 
 def _to_go_back_to(others: tuple[Standing, ...]) -> Standing | None:
@@ -89,7 +100,8 @@ def _is_in_a_crash_loop(wanted: Standing, back: Standing | None, policy: Policy)
         return False
     if wanted.crashes < CRASH_LOOP or wanted.trying_since is None or wanted.deployed_at is None:
         return False
-    return back.deployed or wanted.trying_since < wanted.deployed_at + policy.deadline
+    end = wanted.deployed_at + policy.deadline_of(wanted.revision)
+    return back.deployed or wanted.trying_since < end
 
 
 def _end(wanted: Standing, back: Standing | None, policy: Policy) -> datetime | None:
@@ -99,10 +111,11 @@ def _end(wanted: Standing, back: Standing | None, policy: Policy) -> datetime | 
     another chance.
     """
     revision = wanted.revision
+    deadline = policy.deadline_of(revision)
     if revision.failed and revision.created is not None:
-        return revision.created if revision.served else revision.created + policy.deadline
+        return revision.created if revision.served else revision.created + deadline
     if wanted.available or wanted.trying_since is None or wanted.deployed_at is None:
         return None
     if revision.served and (back is None or not back.deployed):
         return None
-    return max(wanted.deployed_at, wanted.trying_since) + policy.deadline
+    return max(wanted.deployed_at, wanted.trying_since) + deadline

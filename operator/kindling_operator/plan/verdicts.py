@@ -5,10 +5,13 @@ Where it says nothing, the condition follows from the pods, and the report stage
 
 from __future__ import annotations
 
+from math import ceil
+
 from kindling_operator.model.api import Rollout
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.names import Key, revision_object_name
 from kindling_operator.model.plan import Revision, Verdict
+from kindling_operator.plan.trial import policy_of
 
 
 def waiting_verdicts(
@@ -36,9 +39,11 @@ def waiting_verdicts(
 def overdue_verdict(key: Key, overdue: Revision, rollout: Rollout) -> Verdict:
     """A first revision that has not served in time; it is tried on, there is nothing older."""
     name = revision_object_name(key.name, overdue.hash)
+    seconds = policy_of(rollout).deadline_of(overdue).total_seconds()
+    allowed = rollout.progress_deadline or f"{ceil(seconds / 60)}m"
     return Verdict(
         ConditionType.PROGRESSING,
         Reason.DEADLINE_EXCEEDED,
-        f"Revision {name} generated no token within {rollout.progress_deadline}: see the reason of"
+        f"Revision {name} generated no token within {allowed}: see the reason of"
         " Available, then correct the spec or raise spec.rollout.progressDeadline.",
     )

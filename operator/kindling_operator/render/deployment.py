@@ -11,7 +11,7 @@ from kindling_operator.model.names import (
 )
 from kindling_operator.model.parse import Metadata
 from kindling_operator.model.plan import RevisionTarget
-from kindling_operator.model.quantities import duration_seconds
+from kindling_operator.plan.trial import policy_of
 from kindling_operator.render.metadata import Manifest, leader_selector, manifest, metadata
 from kindling_operator.render.revision import revision_data
 
@@ -21,7 +21,7 @@ _LARGEST = 2**31 - 1
 def deployment(owner: Metadata, target: RevisionTarget, rollout: Rollout) -> Manifest:
     """The Deployment of a revision, with its stored pod template."""
     revision = target.revision
-    deadline = ceil(duration_seconds(rollout.progress_deadline))
+    deadline = ceil(policy_of(rollout).deadline_of(revision).total_seconds())
     return manifest(
         DEPLOYMENT,
         metadata(

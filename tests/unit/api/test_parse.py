@@ -85,7 +85,7 @@ def test_the_smallest_object_has_every_default() -> None:
     assert spec.serving.speculation.mode is SpeculationMode.AUTO
     assert (spec.endpoint.port, spec.endpoint.gateway) == (8000, Gateway.ROUTER)
     assert spec.replicas == 1
-    assert (spec.rollout.progress_deadline, spec.rollout.drain_deadline) == ("45m", "10m")
+    assert (spec.rollout.progress_deadline, spec.rollout.drain_deadline) == (None, "10m")
     assert spec.rollout.on_failure is OnFailure.ROLLBACK
 
 

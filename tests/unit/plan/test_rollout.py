@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.observed import NOW, revision
 
@@ -459,3 +460,16 @@ def test_an_answer_is_asked_for_as_long_as_older_ones_wait_for_it() -> None:
     assert not asks(standing("new"), serving("old"))
     assert not asks(unknown)
     assert not asks(unknown, standing("old", None, served=True))
+
+
+def test_a_deadline_that_nobody_gives_is_never_shorter_than_the_plans_own_start() -> None:
+    """Inkling in BF16 may take hours to load: a rollout gives up no earlier than its runtime."""
+    unlimited = Policy(None, OnFailure.ROLLBACK)
+    quick, slow = (
+        replace(plan, plan=msgspec.structs.replace(plan.plan, startup_seconds=seconds))
+        for plan, seconds in ((revision("quick"), 900), (revision("slow"), 10_200))
+    )
+
+    assert unlimited.deadline_of(quick) == timedelta(minutes=45)
+    assert unlimited.deadline_of(slow) == timedelta(seconds=10_200)
+    assert Policy(timedelta(minutes=5), OnFailure.HOLD).deadline_of(slow) == timedelta(minutes=5)
