@@ -5,6 +5,8 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 PY := .venv/bin/python
+# Of pytest: two for each core, since many tests wait for processes that they have started.
+WORKERS := $(shell echo $$((2 * $$(nproc))))
 CLUSTER := tests/support/cluster/cluster
 GENERATED := crds charts/kindling/templates/crd.yaml docs/reference
 
@@ -24,7 +26,7 @@ test: .venv ## everything: lint, unit, golden, and the real one-node cluster wit
 test-fast: lint test-unit ## lint and the tests that need neither network nor cluster
 
 test-unit: .venv ## unit, property, golden and contract tests
-	$(PY) -m pytest -m "not cluster and not slow" tests
+	$(PY) -m pytest -n $(WORKERS) -m "not cluster and not slow" tests
 
 mutation: .venv ## take away each rule, flag and fact that catches a trap of vLLM: a test must fail (part of test-unit)
 	$(PY) -m pytest -q tests/mutation
@@ -32,8 +34,9 @@ mutation: .venv ## take away each rule, flag and fact that catches a trap of vLL
 test-cluster: .venv ## the tests that need the one-node cluster (it is started, and left up)
 	$(PY) -m pytest -v -m "cluster and not slow" tests
 
-soak: .venv ## repetition, chaos and long cases; the last result is in docs/soak.md
-	$(PY) -m pytest -v -m slow --timeout=7200 tests
+soak: .venv ## repetition, chaos and long cases, ten times as many examples; docs/soak.md has the last result
+	KINDLING_EXAMPLES=10 $(PY) -m pytest -n $(WORKERS) -m "not cluster" --timeout=1800 tests/property
+	$(PY) -m pytest -v -m "slow and cluster" --timeout=7200 tests
 
 bench: .venv ## the figures, as a table of ratios (never part of pass or fail)
 	$(PY) -m tests.bench

@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.support.examples import examples
 
 from kindling_operator.reconcile.schedule import Backoff, Schedule
 
@@ -65,7 +66,7 @@ class ScheduleModel(RuleBasedStateMachine):
         assert self.schedule.next_due() == min(self.due.values(), default=None)
 
 
-ScheduleModel.TestCase.settings = settings(max_examples=200, stateful_step_count=40)
+ScheduleModel.TestCase.settings = settings(examples(100), stateful_step_count=40)
 TestSchedule = ScheduleModel.TestCase
 
 

@@ -102,6 +102,7 @@ def judged(seed: int) -> Counter[Reason]:
     return reasons
 
 
+@pytest.mark.timeout(300)
 def test_nothing_crashes_and_everything_has_its_reason() -> None:
     reasons = sum(map(judged, FEW), Counter())
 

@@ -3,9 +3,10 @@
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.builders import tiny_architecture
+from tests.support.examples import examples
 
 from kindling_operator.model.architecture import Architecture
 from kindling_operator.model.layout import ONE_GPU, Layout
@@ -14,7 +15,7 @@ from kindling_operator.plan.memory import EngineLoad, gpu_items, pod_items, tota
 from kindling_operator.plan.stages import positions, stages
 from kindling_operator.plan.weights import gpu_weights, weight_parts
 
-SETTINGS = settings(max_examples=150, deadline=None)
+SETTINGS = examples(75)
 RANKS = st.sampled_from([1, 2, 4, 8, 16])
 PIPELINES = st.integers(1, 6)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.builders import (
     GIB,
@@ -23,6 +23,7 @@ from tests.support.builders import (
     tiny_architecture,
     tiny_spec,
 )
+from tests.support.examples import examples
 from tests.support.manifests import merged
 from tests.support.spec_fields import CHANGES, REFUSED
 
@@ -38,7 +39,7 @@ from kindling_operator.plan.revision import inputs_digest
 from kindling_operator.render import Manifest, render
 
 NODE_NAMES = ("n0", "n1", "n2", "n3")
-SETTINGS = settings(deadline=None, max_examples=60)
+SETTINGS = examples(40)
 
 PATCHES = [
     *REFUSED.values(),

@@ -3,16 +3,17 @@
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.builders import PRODUCTS, foreign_pod, gpu_node
+from tests.support.examples import examples
 
 from kindling_operator.model.names import Key
 from kindling_operator.model.objects import NodeUse, NodeView, PodView
 from kindling_operator.plan.fleet import fleet_of
 from kindling_operator.plan.room import Demand, Room, room_of
 
-SETTINGS = settings(deadline=None, max_examples=200)
+SETTINGS = examples(75)
 NAMES = tuple(f"n{i}" for i in range(8))
 
 
