@@ -40,6 +40,12 @@ def pod(name: str, namespace: str, *, gpus: int = 0, model: str = "") -> Object:
         "name": "c",
         "image": "registry.test/c",
         "resources": {"requests": amounts, "limits": limits},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
     }
     return {
         "apiVersion": "v1",
