@@ -61,6 +61,9 @@ def waiting(kube: Kube, operator: Images, namespace: str, nodes: None) -> Object
     )
     kube.delete(CRD, CRD_NAME)
     kube.wait_gone(CRD, CRD_NAME, seconds=SECONDS)
+    # It would notice within half a minute; what it does until then is not the matter here.
+    kube.kubectl("rollout", "restart", f"deployment/{OPERATOR}", "-n", NAMESPACE)
+    wait_for_operator(kube)
     kube.apply(inkling(namespace))
     return kube.wait_condition(
         NAME,
