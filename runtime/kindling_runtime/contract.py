@@ -4,10 +4,9 @@ The operator renders a `LaunchPlan` into the pod as JSON and the runtime obeys i
 answers `GET /status` with a `Status`. Both sides import this module and nothing else of each other,
 so it does no I/O and needs only msgspec.
 
-The plan's JSON is canonical (sorted keys, every field written): equal plans are equal bytes, and a
-digest of them is a digest of the plan. Any change of its shape raises `CONTRACT_VERSION`: a runtime
-that reads another version, or a field that it does not know, refuses with one sentence instead of
-guessing.
+The plan's JSON is canonical (sorted keys, every field written): equal plans are equal bytes. Any
+change of its shape raises `CONTRACT_VERSION`: a runtime that reads another version, or a field that
+it does not know, refuses with one sentence instead of guessing.
 
 Units: every duration is in whole seconds, every KV size in vLLM's own blocks or tokens.
 """
@@ -26,7 +25,6 @@ ENGINE_PORT: Final = 8000
 """Where vLLM serves the OpenAI API in the pod (container port name `http`)."""
 RUNTIME_PORT: Final = 9400
 """Where the runtime serves its own endpoints (container port name `runtime`)."""
-
 GROUP_PORT: Final = 9401
 """Where a leader's runtime hears the others of its group; nobody else may reach it."""
 
@@ -36,7 +34,6 @@ STARTED_PATH: Final = "/startupz"
 READY_PATH: Final = "/readyz"
 LIVE_PATH: Final = "/livez"
 METRICS_PATH: Final = "/metrics"
-
 MODELS_PATH: Final = "/v1/models"
 """Where the engine lists its models, on its own port: what the operator asks through the Service
 to learn which pod answers. The runtime asks for tokens instead."""
@@ -136,6 +133,8 @@ class ContractError(ValueError):
     """A launch plan that cannot be obeyed; the text is one sentence for people."""
 
 
+_Shape = TypeVar("_Shape", bound=msgspec.Struct)
+
 Seconds = Annotated[int, Meta(ge=1, le=7 * 86_400)]
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
@@ -182,11 +181,9 @@ class Probe(_Part, frozen=True, kw_only=True):
     """How the runtime proves that the engine generates.
 
     `startup_seconds` runs from process start to the first token; the engine has failed after it.
-    `token_seconds` is the deadline of one one-token generation.
-    `interval_seconds` is how often a ready engine's evidence is renewed; a request is only sent
-    when the engine's own counters did not move since the last look.
-    `unready_failures` misses in a row end readiness; `wedged_seconds` after the first of them the
-    engine is given up and `/livez` fails.
+    `token_seconds` is the deadline of one one-token generation. `interval_seconds` is how often a
+    ready engine's evidence is renewed; a request is only sent when its own counters did not move.
+    `unready_failures` misses in a row end readiness; `wedged_seconds` after them `/livez` fails.
     """
 
     startup_seconds: Seconds
@@ -375,9 +372,6 @@ def decode(data: bytes) -> LaunchPlan:
 
 class _Versioned(msgspec.Struct):
     version: int
-
-
-_Shape = TypeVar("_Shape", bound=msgspec.Struct)
 
 
 def _parse(data: bytes, shape: type[_Shape]) -> _Shape:

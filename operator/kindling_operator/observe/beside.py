@@ -117,17 +117,9 @@ def beside(
     places = tuple(namespaces) or ("",)
 
     def one(kind: Kind, make: Callable[[], S], place: str = "") -> Reflector[S]:
-        foreign = kind == POD
-        return Reflector(
-            kube,
-            kind,
-            make,
-            changed=pods_changed if foreign else nodes_changed,
-            beat=beat("-".join(part for part in ("watch", kind.plural, place) if part)),
-            namespace=place,
-            selector=FOREIGN if foreign else "",
-            optional=kind in DEVICE_KINDS,
-        )
+        changed = pods_changed if kind == POD else nodes_changed
+        name = "-".join(part for part in ("watch", kind.plural, place) if part)
+        return _reflector(kube, kind, make, changed=changed, beat=beat(name), place=place)
 
     nodes = one(NODE, Nodes)
     pods = [one(POD, ForeignPods, place) for place in places]
@@ -142,4 +134,25 @@ def beside(
         classes=classes,
         runs=tuple(each.run for each in every),
         lists=tuple(each.list for each in every),
+    )
+
+
+def _reflector(
+    kube: Kube,
+    kind: Kind,
+    make: Callable[[], S],
+    *,
+    changed: Callable[[], None],
+    beat: Callable[[], None],
+    place: str,
+) -> Reflector[S]:
+    return Reflector(
+        kube,
+        kind,
+        make,
+        changed=changed,
+        beat=beat,
+        namespace=place,
+        selector=FOREIGN if kind == POD else "",
+        optional=kind in DEVICE_KINDS,
     )

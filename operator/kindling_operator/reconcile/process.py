@@ -12,7 +12,7 @@ from kindling_operator.kube.fence import Fence
 from kindling_operator.model.names import Key
 from kindling_operator.model.snapshot import Environment, Snapshot
 from kindling_operator.observe.audit import Auditor
-from kindling_operator.observe.beside import beside
+from kindling_operator.observe.beside import Beside, beside
 from kindling_operator.observe.cache import Cache, Index
 from kindling_operator.observe.fields import Body, text
 from kindling_operator.observe.watched import CLAIMS, MODELS, PODS, PRIORITIES, Watched
@@ -85,19 +85,9 @@ class Process:
         self.elector = self._elector(lease_kube, fence)
         self._asker = Asker(self.queue.add)
         self._placing = Placing(plan, sweep, look=self._look, wake=self.queue.add)
-        self._world = WorldWatch(
-            self.cache,
-            self.queue,
-            self._placing,
-            leading=self.elector.leading.is_set,
-        )
-        self._beside = beside(
-            kube,
-            namespaces=tuning.namespaces,
-            nodes_changed=self._nodes_changed,
-            pods_changed=self._pods_changed,
-            beat=self.health.beater,
-        )
+        leading = self.elector.leading.is_set
+        self._world = WorldWatch(self.cache, self.queue, self._placing, leading=leading)
+        self._beside = self._sources(kube)
         self.cache.follow(self._beside)
         self._reconciler = Reconciler(
             kube,
@@ -111,6 +101,16 @@ class Process:
             asker=self._asker,
         )
         self._tasks: list[asyncio.Task[None]] = []
+
+    def _sources(self, kube: Kube) -> Beside:
+        """What is watched beside kopf."""
+        return beside(
+            kube,
+            namespaces=self._tuning.namespaces,
+            nodes_changed=self._nodes_changed,
+            pods_changed=self._pods_changed,
+            beat=self.health.beater,
+        )
 
     def _elector(self, lease_kube: Kube, fence: Fence) -> Elector:
         return Elector(
