@@ -31,8 +31,14 @@ test-unit: .venv ## unit, property, golden and contract tests
 mutation: .venv ## take away each rule, flag and fact that catches a trap of vLLM: a test must fail (part of test-unit)
 	$(PY) -m pytest -q tests/mutation
 
-test-cluster: .venv ## the tests that need the one-node cluster (it is started, and left up)
-	$(PY) -m pytest -v -m "cluster and not slow" tests
+test-cluster: .venv ## the tests that need the one-node cluster (it is started, and left up), and those beside it
+	@$(MAKE) -j2 --output-sync=line test-node test-beside
+
+test-node: .venv ## the tests on the one-node cluster alone
+	$(PY) -m pytest -v -m "cluster and not slow" tests/cluster
+
+test-beside: .venv ## the tests that need its programs only: control planes without a node, helm, images, engines
+	$(PY) -m pytest -v -m "cluster and not slow" --ignore=tests/cluster tests
 
 soak: .venv ## repetition, chaos and long cases, ten times as many examples; docs/soak.md has the last result
 	KINDLING_EXAMPLES=10 $(PY) -m pytest -n $(WORKERS) -m "not cluster" --timeout=1800 tests/property
@@ -105,4 +111,4 @@ clean: ## remove what builds left in this folder (the shared cache stays: `make 
 .venv/.stamp: pyproject.toml uv.lock tests/support/bootstrap
 	@tests/support/bootstrap
 
-.PHONY: help demo demo-down test test-fast test-unit mutation test-cluster soak bench lint typecheck format generate generated golden images chart cluster-up cluster-down prepare-cluster prepare-images lock purge clean .venv
+.PHONY: help demo demo-down test test-fast test-unit mutation test-cluster test-node test-beside soak bench lint typecheck format generate generated golden images chart cluster-up cluster-down prepare-cluster prepare-images lock purge clean .venv
