@@ -21,8 +21,10 @@ COMPONENTS: Final = (
 )
 """What a cluster can lose for a moment without a request to a model noticing."""
 
-WHOLE_SECONDS: Final = 180
-"""A killed API server answered again after 8 s on a busy machine; back-offs follow."""
+WHOLE_SECONDS: Final = 420
+"""A killed API server answered again after 8 s on a busy machine; back-offs follow. The longest is
+the kubelet's: 300 s before a container starts again that ended six times within ten minutes each.
+"""
 
 
 def serving_pods(kube: Kube, name: str, namespace: str) -> list[Object]:
