@@ -70,7 +70,8 @@ class WeightsMount(_Wire, frozen=True, kw_only=True):
 
 
 class PodPlan(_Wire, frozen=True, kw_only=True):
-    """What the pod around the engine asks of the cluster. Memory in bytes, CPU in millicores.
+    """What the pod around the engine asks of the cluster. Memory and ephemeral storage in bytes,
+    CPU in millicores.
 
     `own_account` is True for a ServiceAccount that is made for the model, False for the user's.
     """
@@ -78,6 +79,7 @@ class PodPlan(_Wire, frozen=True, kw_only=True):
     cpu_millis: int
     memory: int
     shared_memory: int
+    ephemeral: int = 0
     service_account: str
     own_account: bool = False
     image_pull_policy: str
@@ -92,6 +94,8 @@ class GpuPlan(_Wire, frozen=True, kw_only=True):
     """The GPUs of one replica: `count` on each of `nodes` nodes.
 
     `one_clique` is True where these nodes must share an NVLink domain (nvidia.com/gpu.clique).
+    `memory` is the bytes of one GPU that the plan was sized for, 0 where an older release did not
+    store it.
     """
 
     product: str
@@ -99,6 +103,7 @@ class GpuPlan(_Wire, frozen=True, kw_only=True):
     count: int = 1
     nodes: int = 1
     one_clique: bool = False
+    memory: int = 0
     memory_items: tuple[MemoryItem, ...] = ()
 
 

@@ -20,7 +20,7 @@ from kindling_operator.plan.capabilities import attention_backends, cpu_architec
 from kindling_operator.plan.command import engine_argv, engine_env
 from kindling_operator.plan.devices import GPU_TOLERATION
 from kindling_operator.plan.media import allowed_domains
-from kindling_operator.plan.memory import GIB, shared_memory
+from kindling_operator.plan.memory import GIB, shared_memory, storage_items, total
 from kindling_operator.plan.mounts import weights_mount
 from kindling_operator.plan.offload import host_tier, kv_layout_of
 from kindling_operator.plan.ranks import group_plan
@@ -91,6 +91,7 @@ def _pod(subject: Subject, option: Option) -> PodPlan:
         cpu_millis=option.sizing.cpu_millis,
         memory=option.sizing.memory,
         shared_memory=shared_memory(option.sizing.per_pod),
+        ephemeral=total(storage_items()),
         service_account=runtime.service_account_name or subject.model.key.name,
         own_account=runtime.service_account_name is None,
         image_pull_policy=environment.image_pull_policy,
@@ -135,6 +136,7 @@ def _gpu(option: Option) -> GpuPlan | None:
         count=option.layout.gpus_per_node,
         nodes=option.layout.nodes,
         one_clique=option.layout.tensor_spans_nodes,
+        memory=option.gpu.memory,
         memory_items=option.sizing.per_gpu,
     )
 

@@ -168,7 +168,9 @@ def demands(
     pod, gpu = plan.pod, plan.gpu
     if gpu is None:
         pool = fleet.usable(placement, gpu=False)
-        yield pool, Demand(None, cpu_millis=pod.cpu_millis, memory=pod.memory)
+        yield pool, Demand(
+            None, cpu_millis=pod.cpu_millis, memory=pod.memory, ephemeral=pod.ephemeral
+        )
         return
     for pool in fleet.pools(placement):
         if pool.gpu is not None and pool.gpu.product == gpu.product:
@@ -178,6 +180,7 @@ def demands(
                 nodes=gpu.nodes,
                 cpu_millis=pod.cpu_millis,
                 memory=pod.memory,
+                ephemeral=pod.ephemeral,
                 one_clique=gpu.one_clique,
             )
             yield pool, demand

@@ -23,6 +23,7 @@ from kindling_operator.plan.devices import GpuClass, titles
 from kindling_operator.plan.fleet import Fleet, Pool, pool_of
 from kindling_operator.plan.hosttier import with_bytes, with_tier
 from kindling_operator.plan.layouts import Extent, extent_of, layouts
+from kindling_operator.plan.memory import storage_items, total
 from kindling_operator.plan.pins import most_gpus, pins_of, pins_text, wants_several
 from kindling_operator.plan.room import Demand
 from kindling_operator.plan.rules import judge_option, unverified, unverified_image
@@ -65,6 +66,7 @@ class Option:
             nodes=self.layout.nodes,
             cpu_millis=self.sizing.cpu_millis,
             memory=self.sizing.memory,
+            ephemeral=total(storage_items()),
             one_clique=self.layout.tensor_spans_nodes,
         )
 

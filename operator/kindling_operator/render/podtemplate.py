@@ -137,8 +137,9 @@ def _resources(plan: EnginePlan) -> dict[str, Any]:
     """Memory is bounded, CPU is not: a limit would slow the start down and save nothing."""
     memory = {"memory": memory_quantity(plan.pod.memory)}
     gpus = {GPU_RESOURCE: str(plan.gpus_per_pod)} if plan.gpus_per_pod else {}
+    disk = {"ephemeral-storage": memory_quantity(plan.pod.ephemeral)} if plan.pod.ephemeral else {}
     return {
-        "requests": {"cpu": cpu_quantity(plan.pod.cpu_millis), **memory, **gpus},
+        "requests": {"cpu": cpu_quantity(plan.pod.cpu_millis), **memory, **disk, **gpus},
         "limits": {**memory, **gpus},
     }
 

@@ -2,11 +2,12 @@
 
 import msgspec
 import pytest
-from tests.support.builders import GIB
+from tests.support.builders import GIB, Cluster, catalog_spec, gpu_node
 from tests.unit.plan.test_weights import inkling_cut
 
 from kindling_operator import catalog
 from kindling_operator.model.architecture import Architecture, Checkpoint, CheckpointName, Modality
+from kindling_operator.model.conditions import ConditionType
 from kindling_operator.model.layout import ONE_GPU, Layout
 from kindling_operator.model.status import Basis, MemoryItem
 from kindling_operator.plan.memory import (
@@ -189,3 +190,18 @@ def test_a_pod_on_cpu_holds_everything() -> None:
 
     assert list(found) == ["Weights", "KV cache", "Processes", "Shared memory"]
     assert found["KV cache"] == (3 * GIB, Basis.EXACT)
+
+
+def test_a_pod_asks_for_the_storage_of_its_kernels_and_logs() -> None:
+    """A node whose disk is full of others' files does not get it."""
+    roomy, full = (
+        Cluster(nodes=(gpu_node("gpu-0", ephemeral=size),)).apply(catalog_spec("flint")).decide()
+        for size in (100 * GIB, GIB // 2)
+    )
+
+    assert roomy.current is not None
+    assert roomy.current.plan.pod.ephemeral == GIB
+    assert full.current is None
+    waits = full.verdict(ConditionType.SCHEDULED)
+    assert waits is not None
+    assert "1.0 GiB of ephemeral storage" in waits.message

@@ -221,7 +221,12 @@ def test_a_gpu_pod_requests_its_gpu_and_goes_where_it_is() -> None:
     spec = catalog_spec("flint", cache={"hostMemory": 0})
 
     assert container(spec)["resources"] == {
-        "requests": {"cpu": "4", "memory": "22Gi", "nvidia.com/gpu": "1"},
+        "requests": {
+            "cpu": "4",
+            "memory": "22Gi",
+            "ephemeral-storage": "1Gi",
+            "nvidia.com/gpu": "1",
+        },
         "limits": {"memory": "22Gi", "nvidia.com/gpu": "1"},
     }
     assert pod(spec)["nodeSelector"] == {"nvidia.com/gpu.product": "NVIDIA-H200"}
