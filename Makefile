@@ -31,8 +31,9 @@ test-unit: .venv ## unit, property, golden and contract tests
 mutation: .venv ## take away each rule, flag and fact that catches a trap of vLLM: a test must fail (part of test-unit)
 	$(PY) -m pytest -q tests/mutation
 
-test-cluster: .venv ## the tests that need the one-node cluster (it is started, and left up), and those beside it
-	@$(MAKE) -j2 --output-sync=line test-node test-beside
+test-cluster: .venv ## test-node, then test-beside: side by side they would slow each other's engines down
+	@$(MAKE) test-node
+	@$(MAKE) test-beside
 
 test-node: .venv ## the tests on the one-node cluster alone
 	$(PY) -m pytest -v -m "cluster and not slow" tests/cluster
