@@ -124,16 +124,18 @@ class Reflector(Generic[S]):
                     await self.list()
                 await self._watch()
                 failures = 0
-            except ExpiredError:
-                self._version = ""
             except KubeError as error:
                 if self._optional and isinstance(error, (ForbiddenError, NotFoundError)):
                     self._replace(self._make(), version="")
                     await self._pause(ABSENT_SECONDS)
                     continue
-                logger.warning("%s are not watched: %s", self.kind.plural, error)
-                await self._pause(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
+                if isinstance(error, ExpiredError):
+                    self._version = ""
+                else:
+                    logger.warning("%s are not watched: %s", self.kind.plural, error)
                 failures += 1
+            # A stream that ends at once, for ever, must not make a storm of requests.
+            await self._pause(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
 
     async def _pause(self, seconds: float) -> None:
         """Wait, and show now and then that this is all."""
