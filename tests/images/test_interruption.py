@@ -103,7 +103,8 @@ def in_the_middle(root: Path) -> Iterator[subprocess.Popen[str]]:
     """A build whose last step runs."""
     containerfile(root, f"{STEPS}RUN sleep {NAP}\n")
     with subprocess.Popen(
-        [root / "images" / "build", "operator"],
+        # Where the tests run in the background, SIGINT would be ignored in all that they start.
+        ["env", "--default-signal=INT", root / "images" / "build", "operator"],
         env=environment(root),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.soak.result import Result, sections_of
+from tests.soak.result import PAGE, Result, sections_of
 
 
 def test_a_part_that_was_not_run_keeps_its_last_result(tmp_path: Path) -> None:
@@ -39,3 +39,11 @@ def test_nothing_measured_leaves_the_page_alone(tmp_path: Path) -> None:
     Result().write(tmp_path / "soak.md")
 
     assert not (tmp_path / "soak.md").exists()
+
+
+def test_the_page_has_a_result_of_every_part() -> None:
+    """What it announces must have been run: a section for each, with its day."""
+    found = sections_of(PAGE.read_text())
+
+    assert found.keys() == {"Chaos", "Repetition"}
+    assert all(text.startswith("Measured 20") for text in found.values())
