@@ -1,7 +1,7 @@
 """Pods of others as the real API server shows them: in pages, by a long watch, after it forgot."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -57,6 +57,13 @@ def pod(name: str, namespace: str, *, gpus: int = 0, model: str = "") -> Object:
         },
         "spec": {"nodeName": NODE_NAME, "containers": [container]},
     }
+
+
+@pytest.fixture
+def place(kube: Kube, namespace: str) -> Iterator[str]:
+    """A namespace whose pods belong to nobody, and go with the test."""
+    yield namespace
+    kube.kubectl("delete", "pods", "--all", "-n", namespace, "--force", "--grace-period=0")
 
 
 @asynccontextmanager
@@ -130,29 +137,29 @@ def use(pods: int) -> dict[str, NodeUse]:
 
 
 def test_pods_of_others_are_listed_in_pages_and_followed(
-    plane: ControlPlane, kube: Kube, namespace: str, monkeypatch: pytest.MonkeyPatch
+    plane: ControlPlane, kube: Kube, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "PAGE", 2)
     kube.apply(
-        *(pod(f"web-{number}", namespace) for number in range(5)),
-        pod("job", namespace, gpus=2),
-        pod("ours", namespace, model="flint"),
+        *(pod(f"web-{number}", place) for number in range(5)),
+        pod("job", place, gpus=2),
+        pod("ours", place, model="flint"),
     )
     mark = audit.end(plane.audit_log)
 
     async def told() -> None:
         async with reader(plane) as made:
             changes = Changes()
-            seen = foreign(made, namespace, changes)
+            seen = foreign(made, place, changes)
             async with running(seen):
                 await changes.until("the list", lambda: seen.synced)
                 assert seen.store.used == use(5)
                 assert [(each.name, each.gpus) for each in seen.store.holders] == [("job", 2)]
 
-                await inside(kube.apply, pod("late", namespace))
+                await inside(kube.apply, pod("late", place))
                 await changes.until("one more", lambda: seen.store.used == use(6))
-                await inside(kube.delete, POD, "job", namespace)
-                await inside(kubelet.end_leaving, kube, namespace)
+                await inside(kube.delete, POD, "job", place)
+                await inside(kubelet.end_leaving, kube, place)
                 await changes.until("no holder", lambda: not seen.store.holders)
             assert seen.lists == 1
 
@@ -160,25 +167,25 @@ def test_pods_of_others_are_listed_in_pages_and_followed(
     requests = [
         each
         for each in audit.requests(plane.audit_log, start=mark)
-        if each.user == FIRST and f"/namespaces/{namespace}/pods" in each.uri
+        if each.user == FIRST and f"/namespaces/{place}/pods" in each.uri
     ]
     assert [each.verb for each in requests].count("list") == 3
     assert any("allowWatchBookmarks=true" in each.uri for each in requests)
 
 
 def test_a_place_that_the_api_server_forgot_is_listed_again(
-    plane: ControlPlane, kube: Kube, namespace: str
+    plane: ControlPlane, kube: Kube, place: str
 ) -> None:
     """What was deleted meanwhile is gone, without any event that said so."""
-    kube.apply(pod("stays", namespace), pod("goes", namespace))
+    kube.apply(pod("stays", place), pod("goes", place))
 
     async def told() -> None:
         async with reader(plane) as made:
             changes = Changes()
-            seen = foreign(made, namespace, changes)
+            seen = foreign(made, place, changes)
             async with running(seen):
                 await changes.until("both", lambda: seen.store.used == use(2))
-            await inside(kube.kubectl, "delete", "pod", "goes", "-n", namespace, "--force")
+            await inside(kube.kubectl, "delete", "pod", "goes", "-n", place, "--force")
             await inside(plane.restart, "kube-apiserver")
             async with running(seen):
                 await changes.until("one", lambda: seen.store.used == use(1))
@@ -188,17 +195,17 @@ def test_a_place_that_the_api_server_forgot_is_listed_again(
 
 
 def test_a_stream_that_ends_goes_on_where_it_was(
-    plane: ControlPlane, kube: Kube, namespace: str
+    plane: ControlPlane, kube: Kube, place: str
 ) -> None:
-    kube.apply(pod("one", namespace))
+    kube.apply(pod("one", place))
 
     async def told() -> None:
         async with reader(plane) as made:
             changes = Changes()
-            seen = foreign(made, namespace, changes)
+            seen = foreign(made, place, changes)
             async with running(seen):
                 await changes.until("one", lambda: seen.store.used == use(1))
-            await inside(kube.apply, pod("two", namespace))
+            await inside(kube.apply, pod("two", place))
             async with running(seen):
                 await changes.until("two", lambda: seen.store.used == use(2))
             assert seen.lists == 1, "it resumed and did not list again"
