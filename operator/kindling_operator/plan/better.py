@@ -50,8 +50,8 @@ _NAMED: tuple[tuple[str, _Difference], ...] = (
 def better_plan(key: Key, frozen: EnginePlan, fresh: EnginePlan) -> Verdict | None:
     """What a plan made now would change, or None if it would be the same.
 
-    The way of leaving (drain deadline), the expected speed, explanations and the list of rejected
-    options are no differences.
+    The way of leaving (drain deadline), the memory of the GPUs, the expected speed, explanations
+    and the list of rejected options are no differences.
     """
     if _compared(frozen) == _compared(fresh):
         return None
@@ -72,5 +72,12 @@ def better_plan(key: Key, frozen: EnginePlan, fresh: EnginePlan) -> Verdict | No
 def _compared(plan: EnginePlan) -> EnginePlan:
     argv = tuple(argument for argument in plan.argv if not argument.startswith(_SHUTDOWN))
     return structs.replace(
-        plan, argv=argv, drain_seconds=0, speed=None, why=(), rejected=(), rejected_total=0
+        plan,
+        argv=argv,
+        gpu=structs.replace(plan.gpu, memory=0) if plan.gpu is not None else None,
+        drain_seconds=0,
+        speed=None,
+        why=(),
+        rejected=(),
+        rejected_total=0,
     )

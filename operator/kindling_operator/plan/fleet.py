@@ -124,9 +124,10 @@ class Fleet:
         """The node of that name; `KeyError` if there is none."""
         return self._by_name[name]
 
-    def of_class(self, gpu: GpuClass) -> tuple[NodeView, ...]:
-        """Every node with GPUs of a class, usable or not."""
-        return tuple(self._by_class.get(gpu, ()))
+    def of_product(self, product: str) -> tuple[NodeView, ...]:
+        """Every node with GPUs of a product, usable or not."""
+        classes = (gpu for gpu in self._by_class if gpu.product == product)
+        return tuple(node for gpu in classes for node in self._by_class[gpu])
 
     def _classified(self) -> Iterator[tuple[str, GpuClass | None]]:
         """Each node with its class; nodes that say the same share the object."""

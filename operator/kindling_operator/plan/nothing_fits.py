@@ -17,6 +17,7 @@ from kindling_operator.plan.candidate import Candidate
 from kindling_operator.plan.capabilities import either, status_of, supported_families
 from kindling_operator.plan.devices import GpuClass, gpu_class, selector_text
 from kindling_operator.plan.fleet import Fleet
+from kindling_operator.plan.kinds import kinds
 from kindling_operator.plan.layouts import MOST_NODES, Extent, extent_of, layouts
 from kindling_operator.plan.pins import most_gpus
 from kindling_operator.plan.refusal import refusal
@@ -54,7 +55,7 @@ def _way_out(nearest: Rejected, fleet: Fleet) -> str | None:
     candidate = nearest.candidate
     if candidate is None:
         return None
-    pools = fleet.pools(candidate.subject.spec.placement)
+    pools = kinds(candidate.subject, fleet)
     pool = next(pool for pool in pools if pool.gpu == candidate.gpu)
     extent = extent_of(pool)
     free = replace(candidate, subject=_without_limit(candidate.subject))

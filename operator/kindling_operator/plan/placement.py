@@ -7,11 +7,10 @@ that finds no room keeps none: what passes it by is named in its message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from kindling_operator.model.api_placement import Placement
 from kindling_operator.model.names import Key
 from kindling_operator.model.objects import PodView
 from kindling_operator.model.parse import ParsedModel
@@ -19,7 +18,8 @@ from kindling_operator.model.plan import EnginePlan, Verdict
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan.checks import unknown_model
 from kindling_operator.plan.choice import Choice, choose
-from kindling_operator.plan.fleet import Fleet, Pool, fleet_of
+from kindling_operator.plan.fleet import Fleet, fleet_of
+from kindling_operator.plan.kinds import demands
 from kindling_operator.plan.revision import wanted_hash
 from kindling_operator.plan.room import Demand, Room, room_of
 from kindling_operator.plan.shortfall import passed_by
@@ -161,31 +161,6 @@ def _leaving(snapshot: Snapshot) -> tuple[ParsedModel, ...]:
     )
 
 
-def demands(
-    plan: EnginePlan, fleet: Fleet, placement: Placement | None
-) -> Iterator[tuple[Pool, Demand]]:
-    """What one replica of a plan asks for, on each class of GPU that its product has."""
-    pod, gpu = plan.pod, plan.gpu
-    if gpu is None:
-        pool = fleet.usable(placement, gpu=False)
-        yield pool, Demand(
-            None, cpu_millis=pod.cpu_millis, memory=pod.memory, ephemeral=pod.ephemeral
-        )
-        return
-    for pool in fleet.pools(placement):
-        if pool.gpu is not None and pool.gpu.product == gpu.product:
-            demand = Demand(
-                pool.gpu,
-                gpus_per_node=gpu.count,
-                nodes=gpu.nodes,
-                cpu_millis=pod.cpu_millis,
-                memory=pod.memory,
-                ephemeral=pod.ephemeral,
-                one_clique=gpu.one_clique,
-            )
-            yield pool, demand
-
-
 def _turn(snapshot: Snapshot, model: ParsedModel, room: Room) -> Placed:
     """What one model gets; the room is less what is kept free for it afterwards."""
     subject = subject_of(model, snapshot.environment)
@@ -236,7 +211,7 @@ def _kept(
     )
     if len(now) >= missing:
         return placed
-    asked = tuple(demands(plan, room.fleet, subject.spec.placement))
+    asked = tuple(demands(subject, plan, room.fleet))
     show = subject.environment.name_foreign_holders
     return replace(
         placed,
@@ -257,7 +232,7 @@ def _places(
     `started` pods of the first of them run already.
     """
     found: list[_Place] = []
-    for pool, demand in demands(plan, room.fleet, subject.spec.placement):
+    for pool, demand in demands(subject, plan, room.fleet):
         while len(found) < replicas:
             first = started if not found else 0
             part = replace(demand, nodes=demand.nodes - first) if first else demand

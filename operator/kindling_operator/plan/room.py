@@ -101,8 +101,8 @@ class Room:
         self.held = {name: dict(holders) for name, holders in held.items()}
         self.reserved: dict[str, dict[Holder, int]] = {}
         self._free = dict(free)
-        # Made for a class when it is asked for, and kept sorted from then on.
-        self._ranks: dict[GpuClass | None, list[tuple[int, int, str]]] = {}
+        # Made for a product (None: all nodes) when it is asked for, and kept sorted from then on.
+        self._ranks: dict[str | None, list[tuple[int, int, str]]] = {}
         # Room only becomes less until something is given back: what found none, finds none.
         self._full: set[tuple[Demand, frozenset[str]]] = set()
 
@@ -214,7 +214,10 @@ class Room:
 
     def _fitting(self, demand: Demand, names: frozenset[str]) -> Iterator[str]:
         """The nodes that one pod of it fits, the fullest first."""
-        need, ranks = demand.per_node, self._ranked(demand.gpu)
+        need, ranks = (
+            demand.per_node,
+            self._ranked(demand.gpu.product if demand.gpu is not None else None),
+        )
         for least in (0, 1) if demand.gpu is None else (0,):
             amount = need.memory if demand.gpu is None else need.gpus
             start = bisect_left(ranks, (least, amount, ""))
@@ -224,30 +227,32 @@ class Room:
                 if name in names and self._free[name].covers(need):
                     yield name
 
-    def _ranked(self, gpu: GpuClass | None) -> list[tuple[int, int, str]]:
-        ranks = self._ranks.get(gpu)
+    def _ranked(self, product: str | None) -> list[tuple[int, int, str]]:
+        ranks = self._ranks.get(product)
         if ranks is None:
-            nodes = self.fleet.nodes if gpu is None else self.fleet.of_class(gpu)
-            ranks = self._ranks[gpu] = sorted(self._rank(node.name, gpu) for node in nodes)
+            nodes = self.fleet.nodes if product is None else self.fleet.of_product(product)
+            ranks = self._ranks[product] = sorted(self._rank(node.name, product) for node in nodes)
         return ranks
 
-    def _rank(self, name: str, gpu: GpuClass | None) -> tuple[int, int, str]:
-        """Where a node stands: by free GPUs among its class; for CPU work by free memory, those
+    def _rank(self, name: str, product: str | None) -> tuple[int, int, str]:
+        """Where a node stands: by free GPUs among its product; for CPU work by free memory, those
         without GPUs first."""
         left = self._free[name]
-        if gpu is not None:
+        if product is not None:
             return 0, left.gpus, name
         return int(left.gpus > 0), left.memory, name
 
     def _move(self, name: str, left: Amounts) -> None:
         """Keep the ranks sorted while a node's free amounts change."""
-        kept = [gpu for gpu in {None, self.fleet.classes[name]} if gpu in self._ranks]
-        for gpu in kept:
-            ranks = self._ranks[gpu]
-            del ranks[bisect_left(ranks, self._rank(name, gpu))]
+        gpu = self.fleet.classes[name]
+        kinds = (None, gpu.product) if gpu is not None else (None,)
+        kept = [product for product in kinds if product in self._ranks]
+        for product in kept:
+            ranks = self._ranks[product]
+            del ranks[bisect_left(ranks, self._rank(name, product))]
         self._free[name] = left
-        for gpu in kept:
-            insort(self._ranks[gpu], self._rank(name, gpu))
+        for product in kept:
+            insort(self._ranks[product], self._rank(name, product))
 
     def _copy(self) -> Room:
         room = object.__new__(Room)
@@ -255,7 +260,7 @@ class Room:
         room.held = {name: dict(holders) for name, holders in self.held.items()}
         room.reserved = {name: dict(holders) for name, holders in self.reserved.items()}
         room._free = dict(self._free)
-        room._ranks = {gpu: list(ranks) for gpu, ranks in self._ranks.items()}
+        room._ranks = {product: list(ranks) for product, ranks in self._ranks.items()}
         room._full = set(self._full)
         return room
 

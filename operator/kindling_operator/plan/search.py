@@ -22,6 +22,7 @@ from kindling_operator.plan.capabilities import cpu_architectures
 from kindling_operator.plan.devices import GpuClass, titles
 from kindling_operator.plan.fleet import Fleet, Pool, pool_of
 from kindling_operator.plan.hosttier import with_bytes, with_tier
+from kindling_operator.plan.kinds import kinds
 from kindling_operator.plan.layouts import Extent, extent_of, layouts
 from kindling_operator.plan.memory import storage_items, total
 from kindling_operator.plan.pins import most_gpus, pins_of, pins_text, wants_several
@@ -158,7 +159,7 @@ def without_tier(subject: Subject, option: Option) -> Option:
 def _on_gpus(subject: Subject, fleet: Fleet) -> Iterator[Option | Rejected]:
     if Device.GPU not in subject.architecture.devices:
         return
-    pools = {p.gpu: p for p in fleet.pools(subject.spec.placement) if p.gpu is not None}
+    pools = {p.gpu: p for p in kinds(subject, fleet) if p.gpu is not None}
     for gpu, title in titles(pools).items():
         ways = layouts(subject, extent_of(pools[gpu]))
         for checkpoint in checkpoints(subject):

@@ -30,3 +30,10 @@ def _bounds(text: str) -> Iterator[tuple[str, Version]]:
     for operator, version in _BOUND.findall(text):
         parts = [int(part) for part in version.split(".") if part]
         yield operator, tuple((*parts, *(0,) * _PARTS)[:_PARTS])
+
+
+def is_too_old(driver: int, floor: str) -> bool:
+    """Whether a driver's branch (535) is below that of the least version that does (580.65.06);
+    False where either is not known."""
+    branch = floor.partition(".")[0]
+    return bool(branch) and 0 < driver < int(branch)

@@ -354,7 +354,7 @@ def test_rejected_options_are_listed_with_their_reasons() -> None:
 def test_options_of_one_product_with_two_memories_have_two_names() -> None:
     """Their names are keys of a list in status: one that stood twice would fail every write."""
     mib = H200.gpu_memory >> 20
-    smaller = gpu_node("other", gpu_memory=(mib - 1) << 20)
+    smaller = gpu_node("other", gpu_memory=(mib - 2000) << 20)
     tight = gpu_node("tight", gpu_memory=(mib - 100_000) << 20)
     found = Cluster(nodes=(H200, smaller, tight)).apply(catalog_spec("flint"))
 

@@ -63,9 +63,10 @@ def test_the_faster_gpu_comes_first() -> None:
 
 
 def test_of_equals_the_one_that_leaves_least_is_taken() -> None:
-    """Two drivers make two classes of the same GPU; one node has one GPU left."""
-    older = gpu_node("a-full", driver="580.1")
-    newer = gpu_node("z-tight", driver="590.1")
+    """Two sizes of memory make two kinds of the same GPU; one node has one GPU left."""
+    mib = H200.gpu_memory >> 20
+    older = gpu_node("a-full")
+    newer = gpu_node("z-tight", gpu_memory=(mib - 2000) << 20)
     plan = planned(
         older,
         newer,
@@ -74,8 +75,8 @@ def test_of_equals_the_one_that_leaves_least_is_taken() -> None:
     )
 
     taken = [each.option for each in plan.rejected]
-    assert "BF16 TP1 on 1 x NVIDIA-H200 (sm90, amd64, driver 580)" in taken
-    assert "BF16 TP1 on 1 x NVIDIA-H200 (sm90, amd64, driver 590)" not in taken
+    assert f"BF16 TP1 on 1 x NVIDIA-H200 (sm90, amd64, {mib} MiB)" in taken
+    assert f"BF16 TP1 on 1 x NVIDIA-H200 (sm90, amd64, {mib - 2000} MiB)" not in taken
 
 
 def test_stages_and_data_ranks_are_not_even_listed_where_one_node_is_enough() -> None:

@@ -14,7 +14,7 @@ from kindling_operator.plan.capabilities import (
     supported_families,
 )
 from kindling_operator.plan.subject import Subject
-from kindling_operator.plan.versions import overlap
+from kindling_operator.plan.versions import is_too_old, overlap
 
 
 def image_is_not_built_for_the_cpu(candidate: Candidate) -> Refusal | None:
@@ -42,9 +42,8 @@ def driver_is_too_old(candidate: Candidate) -> Refusal | None:
     older branch ends the engine with "CUDA driver version is insufficient".
     """
     facts = runtime_for(candidate.subject, Device.GPU)
-    floor = facts.driver.partition(".")[0]
     found = candidate.gpu.driver
-    if not floor or not found or found >= int(floor):
+    if not is_too_old(found, facts.driver):
         return None
     return Refusal(
         Reason.NO_SUPPORTED_GPU,

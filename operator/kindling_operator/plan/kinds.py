@@ -1,0 +1,115 @@
+"""Which nodes are one kind for a model, and which of them a plan that is made holds on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from kindling_operator.model.api_placement import Placement
+from kindling_operator.model.architecture import Device
+from kindling_operator.model.plan import EnginePlan, GpuPlan
+from kindling_operator.plan.capabilities import runtime_for
+from kindling_operator.plan.devices import GpuClass
+from kindling_operator.plan.fleet import Fleet, Pool, pool_of
+from kindling_operator.plan.room import Demand
+from kindling_operator.plan.subject import Subject
+from kindling_operator.plan.versions import is_too_old
+
+_SAME_PERCENT = 1
+"""Memory of one product differs by less than this between drivers (reserved pages, ECC)."""
+
+
+def kinds(subject: Subject, fleet: Fleet) -> tuple[Pool, ...]:
+    """The usable nodes by what a plan can tell apart.
+
+    GPUs of one product are one kind, sized by the smallest, whatever the driver above the floor of
+    the model's image: a group may span them.
+    """
+    floor = runtime_for(subject, Device.GPU).driver
+    pools = fleet.pools(subject.spec.placement)
+    question = "kinds", tuple((pool.gpu, pool.names) for pool in pools), floor
+    return fleet.answer(question, lambda: tuple(_merged(pools, floor)))
+
+
+def demands(subject: Subject, plan: EnginePlan, fleet: Fleet) -> Iterator[tuple[Pool, Demand]]:
+    """What one replica of a plan asks for, with the nodes that it holds on; none if none."""
+    pod, gpu = plan.pod, plan.gpu
+    placement = subject.spec.placement
+    if gpu is None:
+        pool = fleet.usable(placement, gpu=False)
+        yield (
+            pool,
+            Demand(None, cpu_millis=pod.cpu_millis, memory=pod.memory, ephemeral=pod.ephemeral),
+        )
+        return
+    floor = subject.environment.runtime(plan.image, Device.GPU).driver
+    found = _holding(gpu, floor, fleet, placement)
+    if found is not None:
+        yield (
+            found,
+            Demand(
+                found.gpu,
+                gpus_per_node=gpu.count,
+                nodes=gpu.nodes,
+                cpu_millis=pod.cpu_millis,
+                memory=pod.memory,
+                ephemeral=pod.ephemeral,
+                one_clique=gpu.one_clique,
+            ),
+        )
+
+
+def _holding(gpu: GpuPlan, floor: str, fleet: Fleet, placement: Placement | None) -> Pool | None:
+    """The nodes that a plan for these GPUs holds on, as one kind."""
+    pools = [
+        pool
+        for pool in fleet.pools(placement)
+        if pool.gpu is not None and _holds(gpu, floor, pool.gpu)
+    ]
+    if len(pools) < 2:
+        return pools[0] if pools else None
+    question = "holding", tuple((pool.gpu, pool.names) for pool in pools)
+    return fleet.answer(question, lambda: _union(pools))
+
+
+def _holds(gpu: GpuPlan, floor: str, found: GpuClass) -> bool:
+    """Whether what was counted for the plan is there; an older plan does not say how much."""
+    return (
+        found.product == gpu.product
+        and found.architecture == gpu.architecture
+        and found.memory >= gpu.memory
+        and not is_too_old(found.driver, floor)
+        # No collective runs between slices.
+        and not (found.sliced and gpu.count * gpu.nodes > 1)
+    )
+
+
+def _merged(pools: Iterable[Pool], floor: str) -> Iterator[Pool]:
+    alike: dict[tuple[object, ...], list[Pool]] = {}
+    for pool in pools:
+        gpu = pool.gpu
+        assert gpu is not None
+        old = is_too_old(gpu.driver, floor)
+        kind = gpu.product, gpu.capability, gpu.architecture, gpu.sliced, old
+        alike.setdefault(kind, []).append(pool)
+    for each in alike.values():
+        left = each
+        while left:
+            least = min(pool.gpu.memory for pool in left if pool.gpu is not None)
+            most = least * (100 + _SAME_PERCENT) // 100
+            yield _union([p for p in left if p.gpu is not None and p.gpu.memory <= most])
+            left = [p for p in left if p.gpu is not None and p.gpu.memory > most]
+
+
+def _union(pools: list[Pool]) -> Pool:
+    """All their nodes, of the smallest GPU and the oldest driver that any says it has."""
+    if len(pools) == 1:
+        return pools[0]
+    gpus = [pool.gpu for pool in pools if pool.gpu is not None]
+    gpu = replace(
+        min(gpus),
+        memory=min(gpu.memory for gpu in gpus),
+        driver=min((gpu.driver for gpu in gpus if gpu.driver), default=0),
+    )
+    nodes = (node for pool in pools for node in pool.nodes)
+    return pool_of(sorted(nodes, key=lambda node: node.name), gpu)
