@@ -5,8 +5,9 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 PY := .venv/bin/python
-# Of pytest: two for each core, since many tests wait for processes that they have started.
-WORKERS := $(shell echo $$((2 * $$(nproc))))
+# Of pytest: one more than cores, since many tests wait for processes that they have started; more
+# only import everything once more.
+PARALLEL := -n $(shell echo $$((1 + $$(nproc)))) --dist worksteal
 CLUSTER := tests/support/cluster/cluster
 GENERATED := crds charts/kindling/templates/crd.yaml docs/reference
 
@@ -26,7 +27,7 @@ test: .venv ## everything: lint, unit, golden, and the real one-node cluster wit
 test-fast: lint test-unit ## lint and the tests that need neither network nor cluster
 
 test-unit: .venv ## unit, property, golden and contract tests
-	$(PY) -m pytest -n $(WORKERS) -m "not cluster and not slow" tests
+	$(PY) -m pytest $(PARALLEL) -m "not cluster and not slow" tests
 
 mutation: .venv ## take away each rule, flag and fact that catches a trap of vLLM: a test must fail (part of test-unit)
 	$(PY) -m pytest -q tests/mutation
@@ -42,7 +43,7 @@ test-beside: .venv ## the tests that need its programs only: control planes with
 	$(PY) -m pytest -v -m "cluster and not slow" --ignore=tests/cluster tests
 
 soak: .venv ## repetition, chaos and long cases, ten times as many examples; docs/soak.md has the last result
-	KINDLING_EXAMPLES=10 $(PY) -m pytest -n $(WORKERS) -m "not cluster" --timeout=1800 tests/property
+	KINDLING_EXAMPLES=10 $(PY) -m pytest $(PARALLEL) -m "not cluster" --timeout=1800 tests/property
 	$(PY) -m pytest -v -m "slow and cluster" --timeout=7200 tests
 
 bench: .venv ## the figures, as a table of ratios (never part of pass or fail)
