@@ -48,7 +48,11 @@ class Environment:
 
     def runtime(self, image: str, device: Device) -> RuntimeFacts:
         """The facts of an image's digest, else those of this release's own image."""
-        return self._described(image, device) or next(
+        return self._described(image, device) or self.own_runtime(device)
+
+    def own_runtime(self, device: Device) -> RuntimeFacts:
+        """The facts of this release's own image."""
+        return next(
             facts
             for facts in self.runtimes.values()
             if facts.device is device and not facts.digests

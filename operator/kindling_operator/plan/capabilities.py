@@ -68,7 +68,7 @@ def status_of(
 
     None where nothing is known, as for an architecture that nobody has described.
     """
-    known = _model_on(subject)
+    known = model_on(subject)
     if known is None:
         return None
     return next(
@@ -94,7 +94,7 @@ def insisted_on(subject: Subject, known: Capability, gpu: GpuClass) -> bool:
 
 def supported_families(subject: Subject) -> tuple[str, ...]:
     """The GPU families that the model is known to run on, in the order of the facts."""
-    known = _model_on(subject)
+    known = model_on(subject)
     found = (
         each.gpu_architecture
         for each in (known.capabilities if known is not None else ())
@@ -107,7 +107,7 @@ def supported_families(subject: Subject) -> tuple[str, ...]:
 
 def kernels(subject: Subject, gpu: GpuClass) -> tuple[tuple[str, KernelChoice], ...]:
     """The attention kernel of each KV group by the group's name; groups nobody described lack."""
-    known = _model_on(subject)
+    known = model_on(subject)
     if known is None:
         return ()
     return tuple(
@@ -131,8 +131,20 @@ def either(names: Sequence[str]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
-def _model_on(subject: Subject) -> ModelOnRuntime | None:
-    return runtime_for(subject, Device.GPU).on(subject.architecture.architecture)
+def model_on(subject: Subject) -> ModelOnRuntime | None:
+    """What is known of the model on GPUs: with its image, else with this release's own.
+
+    A description of an image that says nothing of the model takes back nothing that is known.
+    """
+    name = subject.architecture.architecture
+    own = subject.environment.own_runtime(Device.GPU)
+    return runtime_for(subject, Device.GPU).on(name) or own.on(name)
+
+
+def image_says_nothing(subject: Subject) -> bool:
+    """Whether the model is judged by what is known with another image than its own."""
+    facts = runtime_for(subject, Device.GPU)
+    return model_on(subject) is not None and not facts.on(subject.architecture.architecture)
 
 
 def _first(choices: Sequence[KernelChoice], kind: str, gpu: GpuClass) -> tuple[KernelChoice, ...]:

@@ -9,8 +9,7 @@ from kindling_operator.model.api_serving import Frontend
 from kindling_operator.model.architecture import CapabilityStatus, Device, Modality
 from kindling_operator.model.conditions import Reason
 from kindling_operator.model.plan import Verdict
-from kindling_operator.model.runtime import RuntimeFacts
-from kindling_operator.plan.capabilities import Feature, runtime_for
+from kindling_operator.plan.capabilities import Feature, model_on, runtime_for
 from kindling_operator.plan.extra_args import forbidden_argument, option_of
 from kindling_operator.plan.media import encoder_bytes, takes_media
 from kindling_operator.plan.mounts import LOCAL_SCHEMES, weights_mount
@@ -228,8 +227,7 @@ def _on_gpu(subject: Subject) -> bool:
 
 def _may_have_adapters(subject: Subject) -> bool:
     """Whether some checkpoint on some GPU is not known to fail with adapters."""
-    facts: RuntimeFacts = runtime_for(subject, Device.GPU)
-    model = facts.on(subject.architecture.architecture)
+    model = model_on(subject)
     return _on_gpu(subject) and any(
         known.feature == Feature.LORA and known.status is not CapabilityStatus.BROKEN
         for known in (model.capabilities if model is not None else ())

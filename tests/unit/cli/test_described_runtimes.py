@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pytest
 import yaml
-from tests.support.builders import tiny_spec
-from tests.support.planning import Object, kindling_plan
+from tests.support.builders import catalog_spec, tiny_spec
+from tests.support.planning import Object, kindling_plan, node
 
 from kindling_operator.cli import main
 
@@ -54,6 +54,44 @@ def test_an_image_is_judged_by_its_description(tmp_path: Path) -> None:
     assert (said.code, said.reason) == (0, "SpecAccepted")
     # Blocks of 64 tokens instead of 128.
     assert said.plan["kv"]["blocks"] == 2 * own.plan["kv"]["blocks"]
+
+
+# The needs of Flint on a GPU, and nothing of the model itself.
+GPU_IMAGE: Final[Mapping[str, Any]] = {
+    **OURS,
+    "device": "GPU",
+    "vllm": "0.33.0",
+    "packages": ["flashinfer-cubin", "gguf"],
+}
+FLINT: Final = catalog_spec("flint", runtime={"image": f"mirror.test/own@{DIGEST}"})
+
+
+def test_a_description_without_the_model_leaves_its_kernels(tmp_path: Path) -> None:
+    """Without them Flint's attention sinks would be left out (trap T5)."""
+    said = kindling_plan(tmp_path, FLINT, node("gpu-0"), runtimes=[GPU_IMAGE])
+
+    assert (said.code, said.reason) == (0, "Unverified")
+    assert "runtime image ours says nothing of FlintForCausalLM" in said.message
+    assert {each["backend"] for each in said.status["attentionBackends"]} == {"FLASHINFER"}
+    assert "FLASHINFER" in said.option("--attention-config")
+
+
+@pytest.mark.parametrize(
+    ("product", "packages", "complaint"),
+    [
+        ("NVIDIA-L40S", GPU_IMAGE["packages"], "no attention backend for this GPU has both sinks"),
+        ("NVIDIA-H200", [], "ours (vLLM 0.33.0) has no flashinfer-cubin"),
+    ],
+)
+def test_a_description_without_the_model_takes_no_refusal_back(
+    tmp_path: Path, product: str, packages: list[str], complaint: str
+) -> None:
+    described = {**GPU_IMAGE, "packages": packages}
+
+    said = kindling_plan(tmp_path, FLINT, node("gpu-0", product), runtimes=[described])
+
+    assert (said.code, said.reason) == (1, "BrokenCombination")
+    assert complaint in said.message
 
 
 @pytest.mark.parametrize(

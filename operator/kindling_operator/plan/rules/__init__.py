@@ -10,7 +10,13 @@ from collections.abc import Callable, Iterator
 
 from kindling_operator.model.architecture import CapabilityStatus, Device
 from kindling_operator.plan.candidate import Candidate, Refusal
-from kindling_operator.plan.capabilities import Feature, image_is_unknown, runtime_for, status_of
+from kindling_operator.plan.capabilities import (
+    Feature,
+    image_is_unknown,
+    image_says_nothing,
+    runtime_for,
+    status_of,
+)
 from kindling_operator.plan.rules import features, hardware, kvcache, parallelism, speculation
 from kindling_operator.plan.subject import Subject
 
@@ -73,10 +79,17 @@ def unverified(candidate: Candidate) -> str:
 
 
 def unverified_image(subject: Subject, device: Device) -> str:
-    """What is not known of an image that nobody has described; "" if somebody has."""
+    """What nobody has said of an image: everything, or what it does with the model; "" if known."""
+    facts = runtime_for(subject, device)
+    if device is Device.GPU and image_says_nothing(subject):
+        own = subject.environment.own_runtime(device)
+        return (
+            f"the description of runtime image {facts.name} says nothing of"
+            f" {subject.architecture.architecture}, so it is judged as with this release's own"
+            f" image and its vLLM {own.vllm}"
+        )
     if not image_is_unknown(subject, device):
         return ""
-    facts = runtime_for(subject, device)
     return (
         "nobody has described spec.runtime.image by its digest, so it is judged as this release's"
         f" own image with vLLM {facts.vllm}"

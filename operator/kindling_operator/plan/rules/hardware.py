@@ -9,6 +9,7 @@ from kindling_operator.plan.capabilities import (
     either,
     image_is_unknown,
     insisted_on,
+    model_on,
     runtime_for,
     status_of,
     supported_families,
@@ -135,7 +136,7 @@ def image_lacks_a_package(candidate: Candidate) -> Refusal | None:
     """
     subject = candidate.subject
     facts = runtime_for(subject, Device.GPU)
-    model = facts.on(subject.architecture.architecture)
+    model = model_on(subject)
     for need in model.needs if model is not None else ():
         wanted = need.checkpoint in (None, candidate.checkpoint.name) and (
             not need.modalities or set(need.modalities) & set(subject.modalities)
