@@ -10,7 +10,12 @@ from typing import Any
 
 import msgspec
 
-from kindling_operator.model.conditions import ConditionStatus, ConditionType, Reason
+from kindling_operator.model.conditions import (
+    ConditionStatus,
+    ConditionType,
+    Reason,
+    fit_message,
+)
 from kindling_operator.model.conditions_table import status_of
 from kindling_operator.model.names import Key
 from kindling_operator.model.status import (
@@ -25,12 +30,16 @@ from kindling_operator.model.status import (
 class Verdict:
     """One judgement: which condition it speaks for, why, and what a person should do.
 
-    Born in the check that made it; condition, event and log repeat it unchanged.
+    Born in the check that made it; condition, event and log repeat it unchanged. A message is one
+    line of at most MESSAGE_BYTES, whatever the names in it.
     """
 
     condition: ConditionType
     reason: Reason
     message: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", fit_message(self.message))
 
     @property
     def status(self) -> ConditionStatus:

@@ -11,6 +11,7 @@ from kindling_operator.model.api_placement import TolerationOperator as Operator
 from kindling_operator.model.names import GPU_RESOURCE, LABEL_GPU_MAJOR, LABEL_GPU_MINOR
 from kindling_operator.model.objects import NodeView, Taint
 from kindling_operator.model.quantities import quantity_bytes
+from kindling_operator.plan.listing import few
 
 GPU_TOLERATION = Toleration(
     key=GPU_RESOURCE, operator=Operator.EXISTS, effect=TaintEffect.NO_SCHEDULE
@@ -118,9 +119,9 @@ def wanted_class(found: GpuClass, placement: Placement | None) -> bool:
 
 
 def selector_text(placement: Placement | None) -> str:
-    """The node selector as a person writes it, or ""."""
+    """The node selector as a person writes it, or ""; a long one by its first labels."""
     labels = placement.node_selector if placement is not None else {}
-    return ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    return few([f"{key}={value}" for key, value in sorted(labels.items())])
 
 
 def _usable(

@@ -19,6 +19,7 @@ from kindling_operator.plan.devices import GpuClass, gpu_class, selector_text
 from kindling_operator.plan.fleet import Fleet
 from kindling_operator.plan.kinds import kinds
 from kindling_operator.plan.layouts import MOST_NODES, Extent, extent_of, layouts
+from kindling_operator.plan.listing import few
 from kindling_operator.plan.pins import most_gpus
 from kindling_operator.plan.refusal import refusal
 from kindling_operator.plan.search import Rejected, Search, checkpoints, fitting, question_of
@@ -152,7 +153,7 @@ def _gpus_text(nodes: Iterable[NodeView]) -> str:
         found = gpu_class(node)
         if found is not None:
             counts[f"{found.product} ({found.capability})"] += node.gpus
-    return ", ".join(f"{count} x {product}" for product, count in sorted(counts.items()))
+    return few([f"{count} x {product}" for product, count in sorted(counts.items())])
 
 
 def _limits_text(subject: Subject) -> str:
@@ -160,7 +161,7 @@ def _limits_text(subject: Subject) -> str:
     placement = subject.spec.placement
     gpu = placement.gpu if placement is not None else None
     limits = [
-        f"spec.placement.gpu.products {', '.join(gpu.products)}" if gpu and gpu.products else "",
+        f"spec.placement.gpu.products {few(gpu.products)}" if gpu and gpu.products else "",
         f"spec.placement.gpu.minMemory {gpu.min_memory}" if gpu and gpu.min_memory else "",
         f"spec.placement.nodeSelector {selector}" if (selector := selector_text(placement)) else "",
     ]

@@ -27,12 +27,12 @@ from tests.support.examples import examples
 from tests.support.manifests import merged
 from tests.support.spec_fields import CHANGES, REFUSED
 
-from kindling_operator.model.conditions import MESSAGE_BYTES, ConditionType
+from kindling_operator.model.conditions import MESSAGE_BYTES, ConditionType, Reason
 from kindling_operator.model.conditions_table import REASONS
 from kindling_operator.model.names import GPU_RESOURCE, Key
 from kindling_operator.model.objects import ClaimView, NodeView, PodView
 from kindling_operator.model.parse import ParsedModel
-from kindling_operator.model.plan import Decision, EnginePlan, RevisionTarget
+from kindling_operator.model.plan import Decision, EnginePlan, RevisionTarget, Verdict
 from kindling_operator.plan import plan
 from kindling_operator.plan.kv import bytes_needed, kv_budget, kv_layout
 from kindling_operator.plan.revision import inputs_digest
@@ -345,3 +345,34 @@ def test_plan_and_render_are_functions() -> None:
         return decision, json.dumps(render(snapshot, decision))
 
     assert once() == once()
+
+
+LABELS = st.dictionaries(
+    st.from_regex(r"[a-z]{1,50}/[a-z]{1,63}", fullmatch=True),
+    st.from_regex(r"[a-z0-9]{1,63}", fullmatch=True),
+    max_size=32,
+)
+MODELS_OF_GPU = st.lists(
+    st.from_regex(r"[A-Z]{1,50}-[0-9]{1,12}", fullmatch=True), max_size=16, unique=True
+)
+
+
+@SETTINGS
+@given(st.sampled_from(BASES[4:6]), LABELS, MODELS_OF_GPU)
+def test_no_list_of_names_hides_the_fix(base: Any, labels: Any, products: list[str]) -> None:
+    placement = {"nodeSelector": labels, "gpu": {"products": products}}
+    found = Cluster(nodes=(gpu_node("n0"),))
+    found.apply(merged(base, {"placement": placement}))
+
+    for verdict in found.decide().verdicts:
+        assert len(verdict.message.encode()) <= MESSAGE_BYTES
+        assert verdict.message.endswith("."), verdict.message
+        assert "…" not in verdict.message
+
+
+@given(st.text(max_size=3 * MESSAGE_BYTES))
+def test_a_verdict_fits_a_condition_whatever_it_repeats(text: str) -> None:
+    verdict = Verdict(ConditionType.ACCEPTED, Reason.INVALID_SPEC, text)
+
+    assert len(verdict.message.encode()) <= MESSAGE_BYTES
+    assert len(verdict.message.splitlines()) <= 1
