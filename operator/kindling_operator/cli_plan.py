@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ from kindling_operator.model.names import Key
 from kindling_operator.model.plan import Decision
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan import plan
+from kindling_operator.plan.course import lacks_room
 from kindling_operator.plan.placement import Placements, placements
 from kindling_operator.render import render
 from kindling_operator.report.status import plan_status
@@ -33,12 +35,20 @@ def plan_command(options: argparse.Namespace) -> int:
     """Print every decision; 1 if any model would not get its pods now."""
     snapshot, keys = _offline(options) if options.nodes else _live(options)
     placed = placements(snapshot)
-    decisions = [plan(snapshot, key, placed) for key in keys]
+    decisions = [_told(plan(snapshot, key, placed), placed) for key in keys]
     if options.output == "table":
         print(_table(snapshot, placed, decisions))
     else:
         print({"json": _json, "yaml": _yaml}[options.output](snapshot, decisions))
     return REFUSED if any(obstacle(decision) for decision in decisions) else 0
+
+
+def _told(decision: Decision, placed: Placements) -> Decision:
+    """The decision with what replicas lack that no pod stands for yet."""
+    if decision.key not in placed:
+        return decision
+    lacks = lacks_room(decision, placed.of(decision.key))
+    return decision if lacks is None else replace(decision, verdicts=(*decision.verdicts, lacks))
 
 
 def _offline(options: argparse.Namespace) -> tuple[Snapshot, Sequence[Key]]:

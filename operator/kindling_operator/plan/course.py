@@ -7,7 +7,7 @@ from dataclasses import replace
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.names import revision_object_name
 from kindling_operator.model.parse import ParsedModel
-from kindling_operator.model.plan import Verdict
+from kindling_operator.model.plan import Decision, Verdict
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan.capacity import capacity_of
 from kindling_operator.plan.placement import Placed
@@ -70,6 +70,21 @@ def rollout_waits(
             f" {desired}."
         )
     return Verdict(ConditionType.SCHEDULED, Reason.WAITING_FOR_CAPACITY, told)
+
+
+def lacks_room(decision: Decision, mine: Placed) -> Verdict | None:
+    """That not every replica has room, where nothing else says so: for people who plan ahead.
+
+    In a cluster the scheduler answers for pods that exist.
+    """
+    short, desired = mine.shortfall, decision.desired_replicas
+    said = decision.verdict(ConditionType.SCHEDULED)
+    if short is None or said is not None or decision.refused is not None:
+        return None
+    if decision.current is None or mine.room_now >= desired:
+        return None
+    have = f"{mine.room_now} of {desired} replicas have room, and another does not"
+    return Verdict(ConditionType.SCHEDULED, short.reason, f"{have}: {_lowered(short.message)}")
 
 
 def running(standing: tuple[Standing, ...]) -> Standing | None:

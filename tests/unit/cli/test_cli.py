@@ -116,6 +116,19 @@ def test_a_model_that_would_wait_is_no_success(
     assert capsys.readouterr().out.startswith("default/flint: waits, InsufficientGPU\n")
 
 
+def test_replicas_beyond_the_room_are_no_success(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One GPU, three replicas: the operator makes them all, and two would wait."""
+    spec = {**catalog_spec("flint"), "replicas": 3}
+
+    assert files.plan(model(spec, "flint"), more=("-o", "json")) == 1
+
+    found = json.loads(capsys.readouterr().out)
+    assert (found["accepted"], found["reason"]) == (True, "InsufficientGPU")
+    assert found["message"].startswith("1 of 3 replicas have room, and another does not: needs 1 x")
+
+
 def test_models_of_one_file_are_placed_together(
     files: Files, capsys: pytest.CaptureFixture[str]
 ) -> None:
