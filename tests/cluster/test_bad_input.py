@@ -118,13 +118,13 @@ def told(model: Object, condition: str) -> str:
 def test_a_feature_that_is_not_there_yet_is_named(
     namespace: str, kube: Kube, operator: Images
 ) -> None:
-    adapter = {"name": "support", "uri": "s3://adapters/support"}
-    kube.apply(manifests.tiny("early", namespace, serving={"adapters": [adapter]}))
+    keys = {"apiKeysSecretRef": {"name": "keys"}}
+    kube.apply(manifests.tiny("early", namespace, endpoint=keys))
     found = kube.wait_condition(
         "early", namespace, type="Accepted", status="False", seconds=VERDICT_SECONDS
     )
     assert conditions(found)["Accepted"].reason == "NotYetSupported"
-    assert "spec.serving.adapters" in told(found, "Accepted")
+    assert "spec.endpoint.apiKeysSecretRef" in told(found, "Accepted")
     assert conditions(found)["Ready"].reason == "NotYetSupported"
     assert "endpoint" not in found["status"]
     assert kube.children("early", namespace) == []

@@ -172,7 +172,7 @@ def test_the_smallest_object_is_stored_with_its_defaults(kube: Kube) -> None:
         "serving": {"concurrency": 1, "frontend": "Python", "speculation": {"mode": "Auto"}},
         "endpoint": {"port": 8000, "gateway": "Router"},
         "replicas": 1,
-        "rollout": {"progressDeadline": "45m", "drainDeadline": "10m", "onFailure": "Rollback"},
+        "rollout": {"drainDeadline": "10m", "onFailure": "Rollback"},
     }
 
 
