@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ import yaml
 from kindling_operator import __version__
 from kindling_operator.cli_decision import decision_text, obstacle, places_of
 from kindling_operator.cli_failure import REFUSED, usage
-from kindling_operator.cli_files import described_runtimes, snapshot_of
+from kindling_operator.cli_files import described_runtimes, remarks, snapshot_of
 from kindling_operator.cli_summary import summary_lines
 from kindling_operator.cli_terminal import Terminal
 from kindling_operator.cli_what_if import considered
@@ -65,6 +66,8 @@ def _offline(options: argparse.Namespace) -> tuple[Snapshot, Sequence[Key]]:
             described=described_runtimes(options.runtimes),
         ),
     )
+    for remark in remarks(snapshot, options.nodes):
+        print(f"kindling: {remark}", file=sys.stderr)
     return snapshot, sorted(snapshot.models)
 
 

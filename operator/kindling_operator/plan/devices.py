@@ -18,6 +18,7 @@ GPU_TOLERATION = Toleration(
 )
 """Clusters keep other work off GPU nodes with this taint; every GPU pod of ours tolerates it."""
 
+_BRANCH_DIGITS = 4
 _REPELLING = {TaintEffect.NO_SCHEDULE.value, TaintEffect.NO_EXECUTE.value}
 
 
@@ -61,9 +62,9 @@ def gpu_class(node: NodeView) -> GpuClass | None:
 
 
 def driver_branch(version: str) -> int:
-    """580 of 580.65.06; 0 where nothing is said."""
+    """580 of 580.65.06; 0 where nothing is said, or nothing that is a branch."""
     branch = version.partition(".")[0]
-    return int(branch) if branch.isdecimal() else 0
+    return int(branch) if branch.isdecimal() and len(branch) <= _BRANCH_DIGITS else 0
 
 
 def gpu_classes(nodes: Iterable[NodeView]) -> tuple[GpuClass, ...]:
