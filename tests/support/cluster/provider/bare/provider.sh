@@ -58,6 +58,7 @@ provider_volumes() { echo "$STATE/var/lib/kindling/volumes"; }
 
 # provider_service UNIT: one more program in the node, from a file of services/.
 provider_service() {
+  rm -f "$STATE/run/onenode/$1.hold" # whoever asks for it wants it to run
   cp "$BARE/services/$1.sh" "$ETC/services/.$1.new"
   mv "$ETC/services/.$1.new" "$ETC/services/$1.sh"
   wait_for 90 "$1 to start" component_pid "$1"
