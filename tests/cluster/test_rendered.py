@@ -11,10 +11,12 @@ from typing import Final
 import pytest
 import yaml
 from tests.golden.test_plans import CASES, Case
-from tests.support.apiserver import ControlPlane, control_plane
+from tests.support.apiserver import BUILD_SECONDS, ControlPlane, control_plane
 from tests.support.builders import environment
-from tests.support.kube import MODEL, Kube, Object
+from tests.support.kube import MODEL, Kube, KubectlError, Object
 from tests.support.manifests import RESTRICTED
+from tests.support.onenode import COMMAND, run
+from tests.support.waiting import until
 
 from kindling_operator.apply.needs import needs_apply, stamped
 from kindling_operator.cli import main
@@ -35,17 +37,31 @@ EACH = pytest.mark.parametrize("case", PLANNED, ids=lambda case: f"{case.model}-
 
 @pytest.fixture(scope="module")
 def kube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kube]:
-    """A cluster that has the CRD, and a namespace in which only restricted pods may run."""
+    """A cluster that has the CRDs, and a namespace in which only restricted pods may run."""
     folder: Path = tmp_path_factory.mktemp("rendered")
     plane: ControlPlane
     with control_plane(folder) as plane:
         found = Kube(plane.environment)
+        _serve_groups(found)
         namespace = {"name": NAMESPACE, "labels": RESTRICTED}
         found.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": namespace})
         priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 10}
         found.apply({**priority, "metadata": {"name": "serving"}})
         yield found
         found.close()
+
+
+def _serve_groups(kube: Kube) -> None:
+    """The LeaderWorkerSet API of the release that the test cluster installs."""
+    folder = Path(run(COMMAND, "build", "lws", seconds=BUILD_SECONDS).split()[-1])
+    kube.kubectl("apply", "--server-side", "-f", str(folder / "chart" / "crds"))
+    until(
+        "the API server to serve LeaderWorkerSets",
+        lambda: kube.kubectl("get", "leaderworkersets", "-A") or True,
+        seconds=30,
+        every=0.1,
+        forgive=(KubectlError,),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +87,7 @@ def made(kube: Kube, case: Case) -> Made:
     )
     snapshot = replace(files, models={key: live})
     found = tuple(map(stamped, render(snapshot, plan(snapshot, key))))
-    assert [manifest["kind"] for manifest in found][-1] == "Deployment"
+    assert [manifest["kind"] for manifest in found][-1] in {"Deployment", "LeaderWorkerSet"}
     return Made(key, found)
 
 
@@ -83,6 +99,14 @@ def server_side_apply(kube: Kube, manifests: tuple[Manifest, ...]) -> None:
 def stored(kube: Kube, manifest: Manifest) -> Object:
     metadata = manifest["metadata"]
     return kube.have(KINDS[manifest["kind"]], metadata["name"], metadata["namespace"])
+
+
+def templates(workload: Manifest) -> tuple[Object, ...]:
+    """The pod templates of a Deployment or of a LeaderWorkerSet."""
+    if workload["kind"] == "Deployment":
+        return (workload["spec"]["template"],)
+    group = workload["spec"]["leaderWorkerTemplate"]
+    return group["leaderTemplate"], group["workerTemplate"]
 
 
 @EACH
@@ -107,7 +131,7 @@ def test_applying_again_changes_nothing(kube: Kube, case: Case) -> None:
     server_side_apply(kube, found.manifests)
 
     after = [stored(kube, each)["metadata"]["resourceVersion"] for each in found.manifests]
-    # The controller manager writes the Deployment's status and annotation meanwhile.
+    # A controller writes the workload's status and annotation meanwhile.
     assert before[:-1] == after[:-1]
 
 
@@ -116,19 +140,19 @@ def test_the_pod_is_admitted_under_the_restricted_profile(kube: Kube, case: Case
     """Pod Security itself judges the pod; a pod that breaks the profile is refused here."""
     found = made(kube, case)
     server_side_apply(kube, found.manifests)
-    template = found.manifests[-1]["spec"]["template"]
-    account = {"name": template["spec"]["serviceAccountName"], "namespace": NAMESPACE}
-    kube.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {**template["metadata"], "name": "judged", "namespace": NAMESPACE},
-        "spec": template["spec"],
-    }
+    for template in templates(found.manifests[-1]):
+        account = {"name": template["spec"]["serviceAccountName"], "namespace": NAMESPACE}
+        kube.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {**template["metadata"], "name": "judged", "namespace": NAMESPACE},
+            "spec": template["spec"],
+        }
 
-    told = kube.kubectl("create", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump(pod))
+        told = kube.kubectl("create", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump(pod))
 
-    assert told == "pod/judged created (server dry run)\n"
+        assert told == "pod/judged created (server dry run)\n"
 
 
 def test_replan_writes_the_moment_and_nothing_else(
