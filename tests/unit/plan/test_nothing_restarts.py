@@ -1,7 +1,5 @@
 """What happens around a model that serves restarts nothing of it."""
 
-from typing import Any
-
 import msgspec
 from tests.support.builders import (
     Cluster,
@@ -12,34 +10,12 @@ from tests.support.builders import (
     gpu_node,
     tiny_spec,
 )
+from tests.support.served import current, served
 
 from kindling_operator.model.conditions import Reason
 from kindling_operator.model.names import (
     ANNOTATION_REPLAN,
 )
-from kindling_operator.model.plan import Decision
-
-OTHER = tiny_spec(serving={"contextLength": 1024})
-BROKEN = tiny_spec(runtime={"image": "registry.test/broken"})
-REFUSED = tiny_spec(
-    serving={
-        "contextLength": 1024,
-        "disaggregation": {"prefillReplicas": 1, "decodeReplicas": 1},
-    }
-)
-
-
-def current(decision: Decision) -> str:
-    assert decision.current is not None, decision.verdicts
-    return decision.current.hash
-
-
-def served(spec: Any = None, **cluster: Any) -> tuple[Cluster, str]:
-    """A cluster in which the spec serves and the operator has noticed."""
-    found = Cluster(**cluster).apply(spec or tiny_spec())
-    name = current(found.step())
-    found.serve(name).step()
-    return found, name
 
 
 def test_an_upgrade_of_the_operator_changes_no_template() -> None:

@@ -1,7 +1,6 @@
 """Stories over several passes: what a user does, and what the operator makes of it."""
 
 from dataclasses import replace
-from typing import Any
 
 from tests.support.builders import (
     KEY,
@@ -11,6 +10,7 @@ from tests.support.builders import (
     gpu_node,
     tiny_spec,
 )
+from tests.support.served import BROKEN, OTHER, REFUSED, current, served
 
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.names import (
@@ -20,29 +20,7 @@ from kindling_operator.model.names import (
     CONTROLLER_REVISION,
     DEPLOYMENT,
 )
-from kindling_operator.model.plan import Decision, RolloutState
-
-OTHER = tiny_spec(serving={"contextLength": 1024})
-BROKEN = tiny_spec(runtime={"image": "registry.test/broken"})
-REFUSED = tiny_spec(
-    serving={
-        "contextLength": 1024,
-        "disaggregation": {"prefillReplicas": 1, "decodeReplicas": 1},
-    }
-)
-
-
-def current(decision: Decision) -> str:
-    assert decision.current is not None, decision.verdicts
-    return decision.current.hash
-
-
-def served(spec: Any = None, **cluster: Any) -> tuple[Cluster, str]:
-    """A cluster in which the spec serves and the operator has noticed."""
-    found = Cluster(**cluster).apply(spec or tiny_spec())
-    name = current(found.step())
-    found.serve(name).step()
-    return found, name
+from kindling_operator.model.plan import RolloutState
 
 
 def test_a_model_comes_up_and_then_nothing_changes_any_more() -> None:
