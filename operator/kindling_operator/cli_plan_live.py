@@ -71,16 +71,7 @@ def _environment(options: argparse.Namespace, settings: Settings | None) -> Envi
             described=described,
         )
         if settings is None
-        else environment(
-            cuda_image=settings.cuda_image,
-            cpu_image=settings.cpu_image,
-            image_pull_policy=settings.image_pull_policy,
-            image_pull_secrets=settings.image_pull_secrets,
-            name_foreign_holders=settings.name_foreign_holders,
-            development_store=settings.development_store,
-            prove_endpoint=settings.prove_endpoint,
-            described=described or settings.runtimes,
-        )
+        else settings.installation(described)
     )
     return replace(
         base,

@@ -11,14 +11,12 @@ import kopf
 from kubernetes.aio.config import ConfigException
 
 from kindling_operator import handlers
-from kindling_operator.installation import environment
 from kindling_operator.kube.client import Kube
 from kindling_operator.kube.credentials import configuration
 from kindling_operator.kube.errors import KubeError, NotFoundError
 from kindling_operator.kube.fence import Fence
 from kindling_operator.kube.kinds import LEASE, NODE
 from kindling_operator.model.names import Kind
-from kindling_operator.model.snapshot import Environment
 from kindling_operator.observe.watched import MODELS, WATCHED
 from kindling_operator.plan import plan
 from kindling_operator.plan.placement import placements
@@ -69,7 +67,7 @@ async def _run(settings: Settings) -> int:
         metrics.serve(settings.metrics_port)
         process = Process(
             settings.tuning(),
-            _environment(settings),
+            settings.installation(),
             metrics,
             kube=kube,
             lease_kube=lease_kube,
@@ -187,19 +185,6 @@ async def _check_access(kube: Kube, settings: Settings) -> tuple[int, frozenset[
 async def _ask(kube: Kube, kind: Kind, namespace: str = "", *, selector: str = "") -> None:
     async for _ in kube.list(kind, namespace=namespace, fields=selector, limit=1):
         return
-
-
-def _environment(settings: Settings) -> Environment:
-    return environment(
-        cuda_image=settings.cuda_image,
-        cpu_image=settings.cpu_image,
-        image_pull_policy=settings.image_pull_policy,
-        image_pull_secrets=settings.image_pull_secrets,
-        name_foreign_holders=settings.name_foreign_holders,
-        development_store=settings.development_store,
-        prove_endpoint=settings.prove_endpoint,
-        described=settings.runtimes,
-    )
 
 
 def _configure_logging(settings: Settings) -> None:

@@ -10,9 +10,11 @@ from typing import Any, Final
 import kopf
 
 from kindling_operator.catalog import CatalogError, runtimes
+from kindling_operator.installation import environment
 from kindling_operator.kube.kinds import LEASE
 from kindling_operator.model.names import Kind
 from kindling_operator.model.quantities import duration_seconds
+from kindling_operator.model.snapshot import Environment
 from kindling_operator.observe.watched import WATCHED
 from kindling_operator.reconcile.lease import LeaseTiming
 from kindling_operator.reconcile.process import Tuning
@@ -98,6 +100,22 @@ class Settings:
         found = cls(**values)
         _check(found)
         return found
+
+    def installation(self, described: str = "") -> Environment:
+        """The part that decisions depend on; `described` runtimes take the place of the own ones.
+
+        Raises `CatalogError` for a broken catalog or description.
+        """
+        return environment(
+            cuda_image=self.cuda_image,
+            cpu_image=self.cpu_image,
+            image_pull_policy=self.image_pull_policy,
+            image_pull_secrets=self.image_pull_secrets,
+            name_foreign_holders=self.name_foreign_holders,
+            development_store=self.development_store,
+            prove_endpoint=self.prove_endpoint,
+            described=described or self.runtimes,
+        )
 
     def tuning(self) -> Tuning:
         """The part that the process runs by, with an identity that no other process has."""
