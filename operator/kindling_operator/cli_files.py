@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 import msgspec
 import yaml
 
+from kindling_operator import __version__
 from kindling_operator.catalog import CatalogError, runtimes
 from kindling_operator.cli_failure import usage
+from kindling_operator.installation import environment
 from kindling_operator.kube.kinds import MODEL, NODE, POD, PRIORITY_CLASS
 from kindling_operator.model.names import API_VERSION, KIND, Key, Kind
 from kindling_operator.model.objects import ClaimView, NodeUse
@@ -105,6 +108,15 @@ def described_runtimes(path: str | None) -> str:
     except (OSError, UnicodeDecodeError, CatalogError) as error:
         raise usage(f"{path} describes no runtime images: {error}") from error
     return written
+
+
+def released(options: argparse.Namespace) -> Environment:
+    """This release as it is, without an operator's settings; with the images that were typed."""
+    return environment(
+        cuda_image=options.cuda_image or f"kindling/runtime:{__version__}",
+        cpu_image=options.cpu_image or f"kindling/runtime-cpu:{__version__}",
+        described=described_runtimes(options.runtimes),
+    )
 
 
 def models_of(path: str, namespace: str) -> Iterator[ParsedModel | Invalid]:

@@ -12,14 +12,12 @@ from typing import Any
 import msgspec
 import yaml
 
-from kindling_operator import __version__
 from kindling_operator.cli_decision import decision_text, obstacle, places_of
 from kindling_operator.cli_failure import REFUSED, usage
-from kindling_operator.cli_files import described_runtimes, remarks, snapshot_of
+from kindling_operator.cli_files import released, remarks, snapshot_of
 from kindling_operator.cli_summary import summary_lines
 from kindling_operator.cli_terminal import Terminal
 from kindling_operator.cli_what_if import considered
-from kindling_operator.installation import environment
 from kindling_operator.model.names import Key
 from kindling_operator.model.plan import Decision
 from kindling_operator.model.snapshot import Snapshot
@@ -60,11 +58,7 @@ def _offline(options: argparse.Namespace) -> tuple[Snapshot, Sequence[Key]]:
         nodes_file=options.nodes,
         pods_file=options.pods,
         namespace=options.namespace or "default",
-        environment=environment(
-            cuda_image=options.cuda_image or f"kindling/runtime:{__version__}",
-            cpu_image=options.cpu_image or f"kindling/runtime-cpu:{__version__}",
-            described=described_runtimes(options.runtimes),
-        ),
+        environment=released(options),
     )
     for remark in remarks(snapshot, options.nodes):
         print(f"kindling: {remark}", file=sys.stderr)

@@ -11,8 +11,7 @@ from kindling_operator import __version__
 from kindling_operator.cli_cluster import Operator, look, operator_of, with_models
 from kindling_operator.cli_connection import Connection, connected
 from kindling_operator.cli_failure import REFUSED, Failure
-from kindling_operator.cli_files import described_runtimes, models_of
-from kindling_operator.installation import environment
+from kindling_operator.cli_files import described_runtimes, models_of, released
 from kindling_operator.model.names import Key
 from kindling_operator.model.snapshot import Environment, Snapshot
 from kindling_operator.settings import Settings, SettingsError
@@ -63,16 +62,9 @@ def _settings(operator: Operator) -> Settings:
 
 
 def _environment(options: argparse.Namespace, settings: Settings | None) -> Environment:
-    described = described_runtimes(options.runtimes)
-    base = (
-        environment(
-            cuda_image=f"kindling/runtime:{__version__}",
-            cpu_image=f"kindling/runtime-cpu:{__version__}",
-            described=described,
-        )
-        if settings is None
-        else settings.installation(described)
-    )
+    if settings is None:
+        return released(options)
+    base = settings.installation(described_runtimes(options.runtimes))
     return replace(
         base,
         cuda_image=options.cuda_image or base.cuda_image,
