@@ -31,35 +31,21 @@ def kinds(subject: Subject, fleet: Fleet) -> tuple[Pool, ...]:
     return fleet.answer(question, lambda: tuple(_merged(pools, floor)))
 
 
-def demands(subject: Subject, plan: EnginePlan, fleet: Fleet) -> Iterator[tuple[Pool, Demand]]:
-    """What one replica of a plan asks for, with the nodes that it holds on; none if none."""
+def asked(subject: Subject, plan: EnginePlan, fleet: Fleet) -> tuple[Demand, Pool]:
+    """What one replica of a plan asks for, and the nodes that it holds on; they may be none."""
     pod, gpu = plan.pod, plan.gpu
     placement = subject.spec.placement
     if gpu is None:
-        pool = fleet.usable(placement, gpu=False)
-        yield (
-            pool,
-            Demand(None, cpu_millis=pod.cpu_millis, memory=pod.memory, ephemeral=pod.ephemeral),
-        )
-        return
-    floor = subject.environment.runtime(plan.image, Device.GPU).driver
-    found = _holding(gpu, floor, fleet, placement)
-    if found is not None:
-        yield (
-            found,
-            Demand(
-                found.gpu,
-                gpus_per_node=gpu.count,
-                nodes=gpu.nodes,
-                cpu_millis=pod.cpu_millis,
-                memory=pod.memory,
-                ephemeral=pod.ephemeral,
-                one_clique=gpu.one_clique,
-            ),
-        )
+        pool, one = fleet.usable(placement, gpu=False), Demand(None)
+    else:
+        floor = subject.environment.runtime(plan.image, Device.GPU).driver
+        pool = _holding(gpu, floor, fleet, placement)
+        one = Demand(pool.gpu, gpus_per_node=gpu.count, nodes=gpu.nodes, one_clique=gpu.one_clique)
+    whole = replace(one, cpu_millis=pod.cpu_millis, memory=pod.memory, ephemeral=pod.ephemeral)
+    return whole, pool
 
 
-def _holding(gpu: GpuPlan, floor: str, fleet: Fleet, placement: Placement | None) -> Pool | None:
+def _holding(gpu: GpuPlan, floor: str, fleet: Fleet, placement: Placement | None) -> Pool:
     """The nodes that a plan for these GPUs holds on, as one kind."""
     pools = [
         pool
@@ -67,7 +53,7 @@ def _holding(gpu: GpuPlan, floor: str, fleet: Fleet, placement: Placement | None
         if pool.gpu is not None and _holds(gpu, floor, pool.gpu)
     ]
     if len(pools) < 2:
-        return pools[0] if pools else None
+        return pools[0] if pools else pool_of(())
     question = "holding", tuple((pool.gpu, pool.names) for pool in pools)
     return fleet.answer(question, lambda: _union(pools))
 

@@ -18,12 +18,12 @@ from kindling_operator.model.plan import EnginePlan, Verdict
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan.checks import unknown_model
 from kindling_operator.plan.choice import Choice, choose
-from kindling_operator.plan.fleet import Fleet, fleet_of
-from kindling_operator.plan.kinds import demands
+from kindling_operator.plan.fleet import Fleet, Pool, fleet_of
+from kindling_operator.plan.kinds import asked
 from kindling_operator.plan.revision import wanted_hash
 from kindling_operator.plan.room import Demand, Room, room_of
-from kindling_operator.plan.shortfall import passed_by
-from kindling_operator.plan.spare import frees, shortfall
+from kindling_operator.plan.shortfall import passed_by, replica_shortfall
+from kindling_operator.plan.spare import frees
 from kindling_operator.plan.standing import Standing, standings, stored_for
 from kindling_operator.plan.subject import Subject, subject_of
 from kindling_operator.plan.trial import finds_no_node, policy_of, trial_of
@@ -196,51 +196,50 @@ def _kept(
     bound = len(pods) - len(others)
     running, started = divmod(bound, plan.gpu.nodes if plan.gpu is not None else 1)
     missing = subject.spec.replicas - running
+    demand, pool = asked(subject, plan, room.fleet)
     later: tuple[_Place, ...] = ()
     if others:
         with room.without(others):
-            later = _places(subject, plan, room, replicas=missing, started=started)
-            for demand, names in later:
+            later = _places(demand, pool, room, of=key, replicas=missing, started=started)
+            for names in later:
                 room.release(demand.per_node, names, of=key)
-    now = _places(subject, plan, room, replicas=missing, started=started)
+    now = _places(demand, pool, room, of=key, replicas=missing, started=started)
     placed = Placed(
         choice,
         room_now=running + len(now),
         room_later=running + max(len(now), len(later)),
-        nodes=tuple(names for _, names in now),
+        nodes=now,
     )
     if len(now) >= missing:
         return placed
-    asked = tuple(demands(subject, plan, room.fleet))
     show = subject.environment.name_foreign_holders
     return replace(
         placed,
-        shortfall=shortfall(key, asked, room, show_foreign=show),
-        frees=frees(room, asked, others),
+        shortfall=replica_shortfall(key, demand, pool, room, show_foreign=show),
+        frees=frees(room, demand, pool, others),
         pods=frozenset(pod.uid for pod in pods),
     )
 
 
-_Place = tuple[Demand, tuple[str, ...]]
+_Place = tuple[str, ...]
 
 
 def _places(
-    subject: Subject, plan: EnginePlan, room: Room, *, replicas: int, started: int
+    demand: Demand, pool: Pool, room: Room, *, of: Key, replicas: int, started: int
 ) -> tuple[_Place, ...]:
     """Places for so many replicas, taken from the room; those that find none are left out.
 
     `started` pods of the first of them run already.
     """
     found: list[_Place] = []
-    for pool, demand in demands(subject, plan, room.fleet):
-        while len(found) < replicas:
-            first = started if not found else 0
-            part = replace(demand, nodes=demand.nodes - first) if first else demand
-            names = room.place(part, pool)
-            if names is None:
-                break
-            room.take(part.per_node, names, of=subject.model.key)
-            found.append((part, names))
+    while len(found) < replicas:
+        first = started if not found else 0
+        part = replace(demand, nodes=demand.nodes - first) if first else demand
+        names = room.place(part, pool)
+        if names is None:
+            break
+        room.take(part.per_node, names, of=of)
+        found.append(names)
     return tuple(found)
 
 

@@ -50,6 +50,8 @@ def replica_shortfall(
 
     Holders in other namespaces are named only if allowed.
     """
+    if demand.gpu is None and not pool.nodes:
+        return _waiting(Reason.NO_MATCHING_NODE, _NOBODY)
     if demand.nodes > 1:
         return _group_shortfall(demand, pool, room)
     best = room.best(pool.nodes)
@@ -59,7 +61,7 @@ def replica_shortfall(
         return _gpu_shortfall(key, demand, best, room, show_foreign=show_foreign)
     enough = [n for n in pool.nodes if room.left(n.name).gpus >= demand.gpus_per_node]
     if not enough:
-        return _waiting(Reason.NO_MATCHING_NODE, "No node admits the pods any more: add one.")
+        return _waiting(Reason.NO_MATCHING_NODE, _NOBODY)
     return _beside_shortfall(demand, enough, room)
 
 
@@ -189,6 +191,8 @@ def _list(parts: Sequence[str]) -> str:
 def _cpus(millis: int) -> str:
     return f"{millis / 1000:g}"
 
+
+_NOBODY = "No node admits the pods any more: add one."
 
 _NAMED = 3
 """So many models are named in a sentence."""
