@@ -91,7 +91,7 @@ def _left_beside(option: Option, names: tuple[str, ...], room: Room) -> int:
 
 def _no_room(subject: Subject, option: Option, room: Room) -> Verdict:
     if option.gpu is None and not any(_is_large_enough(node, option) for node in option.pool.nodes):
-        return cpu_shortfall(subject, option.sizing, room.fleet.nodes)
+        return cpu_shortfall(subject, option.sizing, room.fleet)
     return replica_shortfall(
         subject.model.key,
         option.demand,

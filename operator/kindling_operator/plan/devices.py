@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kindling_operator.model.api_placement import Placement, TaintEffect, Toleration
@@ -39,10 +39,6 @@ class GpuClass:
     driver: int = 0
     sliced: bool = False
 
-    def has(self, node: NodeView) -> bool:
-        """Whether a node's GPUs are of this class."""
-        return gpu_class(node) == self
-
 
 def gpu_class(node: NodeView) -> GpuClass | None:
     """The class of a node's GPUs; None if it has none or does not say which."""
@@ -65,11 +61,6 @@ def driver_branch(version: str) -> int:
     """580 of 580.65.06; 0 where nothing is said, or nothing that is a branch."""
     branch = version.partition(".")[0]
     return int(branch) if branch.isdecimal() and len(branch) <= _BRANCH_DIGITS else 0
-
-
-def gpu_classes(nodes: Iterable[NodeView]) -> tuple[GpuClass, ...]:
-    """Every class that the nodes have, sorted."""
-    return tuple(sorted({found for node in nodes if (found := gpu_class(node)) is not None}))
 
 
 def titles(classes: Iterable[GpuClass]) -> dict[GpuClass, str]:
@@ -99,16 +90,6 @@ def _driver(gpu: GpuClass) -> str:
     return f"driver {gpu.driver or 'unknown'}"
 
 
-def usable_nodes(
-    nodes: Iterable[NodeView], placement: Placement | None, *, gpu: bool
-) -> tuple[NodeView, ...]:
-    """The nodes that the pods of a model may be scheduled to, by name."""
-    wanted = placement or Placement()
-    tolerations = (*wanted.tolerations, *((GPU_TOLERATION,) if gpu else ()))
-    found = (node for node in nodes if _usable(node, wanted.node_selector, tolerations))
-    return tuple(sorted(found, key=lambda node: node.name))
-
-
 def wanted_class(found: GpuClass, placement: Placement | None) -> bool:
     """Whether ``spec.placement.gpu`` admits a class."""
     wanted = placement.gpu if placement is not None else None
@@ -123,13 +104,6 @@ def selector_text(placement: Placement | None) -> str:
     """The node selector as a person writes it, or ""; a long one by its first labels."""
     labels = placement.node_selector if placement is not None else {}
     return few([f"{key}={value}" for key, value in sorted(labels.items())])
-
-
-def _usable(
-    node: NodeView, selector: Mapping[str, str], tolerations: tuple[Toleration, ...]
-) -> bool:
-    selected = all(node.labels.get(key) == value for key, value in selector.items())
-    return node.ready and not node.unschedulable and selected and admits(node.taints, tolerations)
 
 
 def admits(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:

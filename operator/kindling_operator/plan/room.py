@@ -84,7 +84,7 @@ class Demand:
 
 
 class Room:
-    """The books of one moment. `less` answers "what if"; `take` and the like are for their owner.
+    """The books of one moment; `without` answers "what if".
 
     `held` counts the GPUs of pods that are on a node, `reserved` those that are kept free for pods
     which are yet to come, both by node and holder.
@@ -127,22 +127,6 @@ class Room:
     def fitting(self, demand: Demand, pool: Pool) -> Iterator[str]:
         """The nodes of the pool that one pod of it fits, the fullest first."""
         return self._fitting(demand, pool.names)
-
-    def less(self, demand: Demand, names: Iterable[str], *, of: Holder) -> Room:
-        """What is left when a replica of `of` takes these nodes."""
-        room = self._copy()
-        room.take(demand.per_node, names, of=of)
-        return room
-
-    def count(self, demand: Demand, pool: Pool, *, at_most: int) -> int:
-        """How many replicas fit beside each other."""
-        room = self._copy()
-        for number in range(at_most):
-            names = room.place(demand, pool)
-            if names is None:
-                return number
-            room.take(demand.per_node, names, of=Key("", ""))
-        return at_most
 
     def best(self, nodes: Iterable[NodeView]) -> NodeView | None:
         """The node with most free GPUs, ties by name."""
@@ -214,12 +198,10 @@ class Room:
 
     def _fitting(self, demand: Demand, names: frozenset[str]) -> Iterator[str]:
         """The nodes that one pod of it fits, the fullest first."""
-        need, ranks = (
-            demand.per_node,
-            self._ranked(demand.gpu.product if demand.gpu is not None else None),
-        )
-        for least in (0, 1) if demand.gpu is None else (0,):
-            amount = need.memory if demand.gpu is None else need.gpus
+        need, gpu = demand.per_node, demand.gpu
+        ranks = self._ranked(gpu.product if gpu is not None else None)
+        for least in (0, 1) if gpu is None else (0,):
+            amount = need.memory if gpu is None else need.gpus
             start = bisect_left(ranks, (least, amount, ""))
             for rank, _, name in ranks[start:]:
                 if rank > least:
@@ -253,16 +235,6 @@ class Room:
         self._free[name] = left
         for product in kept:
             insort(self._ranks[product], self._rank(name, product))
-
-    def _copy(self) -> Room:
-        room = object.__new__(Room)
-        room.fleet = self.fleet
-        room.held = {name: dict(holders) for name, holders in self.held.items()}
-        room.reserved = {name: dict(holders) for name, holders in self.reserved.items()}
-        room._free = dict(self._free)
-        room._ranks = {product: list(ranks) for product, ranks in self._ranks.items()}
-        room._full = set(self._full)
-        return room
 
 
 def room_of(

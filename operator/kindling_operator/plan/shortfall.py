@@ -11,8 +11,8 @@ from kindling_operator.model.names import Key
 from kindling_operator.model.objects import ClaimView, NodeView
 from kindling_operator.model.plan import Verdict, WeightsMount
 from kindling_operator.model.quantities import format_bytes
-from kindling_operator.plan.devices import selector_text, usable_nodes
-from kindling_operator.plan.fleet import Pool, domain
+from kindling_operator.plan.devices import selector_text
+from kindling_operator.plan.fleet import Fleet, Pool, domain
 from kindling_operator.plan.room import Amounts, Demand, Room
 from kindling_operator.plan.sizing import Sizing
 from kindling_operator.plan.subject import Subject
@@ -157,10 +157,10 @@ def passed_by(verdict: Verdict, others: Sequence[Key], *, key: Key, show_foreign
     )
 
 
-def cpu_shortfall(subject: Subject, sizing: Sizing, nodes: Iterable[NodeView]) -> Verdict:
+def cpu_shortfall(subject: Subject, sizing: Sizing, fleet: Fleet) -> Verdict:
     """No node is large enough, or none is admitted."""
     placement = subject.spec.placement
-    usable = usable_nodes(nodes, placement, gpu=False)
+    usable = fleet.usable(placement, gpu=False).nodes
     if not usable:
         selector = selector_text(placement)
         which = f"spec.placement.nodeSelector {selector} and its tolerations" if selector else ""

@@ -30,8 +30,6 @@ COMPUTE_SHARE = 0.42
 H200 (Flint and a cut of Inkling, 32K to 100K)."""
 PREFILL_SECONDS = 0.05
 """What a prompt takes beside its operations; a cached prompt was answered in 0.05 to 0.15 s."""
-REFERENCE_CONTEXT = 131_072
-"""Context at which options are compared if the user asks for none."""
 
 _UNREAD = ("Embedding", "Draft layers", "Draft inputs")
 """Parts of which a forward pass reads next to nothing, or another term tells."""

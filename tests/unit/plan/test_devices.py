@@ -8,7 +8,8 @@ from tests.support.builders import cpu_node, gpu_node, tainted
 
 from kindling_operator.model.api_placement import Placement
 from kindling_operator.model.objects import NodeView
-from kindling_operator.plan.devices import gpu_class, gpu_classes, usable_nodes
+from kindling_operator.plan.devices import gpu_class
+from kindling_operator.plan.fleet import fleet_of
 
 NODE = gpu_node("gpu-0", labels={**gpu_node("gpu-0").labels, "pool": "serving"})
 
@@ -58,16 +59,18 @@ UNUSABLE = {
 
 @pytest.mark.parametrize(("node", "wanted"), USABLE.values(), ids=USABLE.keys())
 def test_usable(node: NodeView, wanted: Placement) -> None:
-    assert usable_nodes([node], wanted, gpu=True) == (node,)
+    assert fleet_of([node]).usable(wanted, gpu=True).nodes == (node,)
 
 
 @pytest.mark.parametrize(("node", "wanted"), UNUSABLE.values(), ids=UNUSABLE.keys())
 def test_unusable(node: NodeView, wanted: Placement) -> None:
-    assert usable_nodes([node], wanted, gpu=True) == ()
+    assert fleet_of([node]).usable(wanted, gpu=True).nodes == ()
 
 
 def test_a_pod_without_gpu_stays_off_gpu_nodes() -> None:
-    assert usable_nodes([tainted(NODE, "nvidia.com/gpu")], None, gpu=False) == ()
+    fleet = fleet_of([tainted(NODE, "nvidia.com/gpu")])
+
+    assert fleet.usable(None, gpu=False).nodes == ()
 
 
 @pytest.mark.parametrize(
@@ -88,6 +91,7 @@ def test_a_node_that_does_not_say_what_it_has_has_no_class(silent: NodeView) -> 
 def test_classes_are_sorted_and_unique() -> None:
     nodes = [gpu_node("c"), gpu_node("a"), gpu_node("b", "NVIDIA-B200")]
 
-    found = [(each.product, each.capability) for each in gpu_classes(nodes)]
+    classes = [pool.gpu for pool in fleet_of(nodes).pools(None) if pool.gpu is not None]
+    found = [(each.product, each.capability) for each in classes]
 
     assert found == [("NVIDIA-B200", "sm100"), ("NVIDIA-H200", "sm90")]
