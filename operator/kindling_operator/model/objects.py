@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from kindling_operator.model.names import LABEL_REVISION, Key, Kind
 
@@ -74,6 +74,10 @@ class NodeView:
     compute: str = ""
 
 
+ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
+"""Phases of a pod that takes nothing of its node any more (core/v1 PodPhase)."""
+
+
 @dataclass(frozen=True, slots=True)
 class PodView:
     """A pod that requests a GPU or serves one of our models.
@@ -115,6 +119,11 @@ class PodView:
     address: str = ""
     scheduled: datetime | None = None
     unready_since: datetime | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it takes nothing of its node any more."""
+        return self.phase in ENDED_PHASES
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from kindling_operator.kube.managers import created_entry
 from kindling_operator.model import names
 from kindling_operator.model.names import Key, Kind
 from kindling_operator.model.objects import (
+    ENDED_PHASES,
     ChildView,
     ClaimView,
     EndpointsView,
@@ -30,7 +31,6 @@ from kindling_operator.observe.fields import (
 )
 from kindling_operator.observe.requests import read_requests
 
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 _KEPT_METADATA: Final = ("name", "namespace", "labels", "annotations", "ownerReferences")
 _WORKLOAD_COUNTS: Final = (
     "replicas",
@@ -55,7 +55,7 @@ def pod(body: Body) -> PodView | None:
     """A pod of ours, or one that holds or awaits GPUs; None for any other."""
     model, wanted = model_key(body), read_requests(body)
     phase = text(body, "status", "phase")
-    if model is None and (wanted.gpus == 0 or phase in _ENDED):
+    if model is None and (wanted.gpus == 0 or phase in ENDED_PHASES):
         return None
     conditions = {text(each, "type"): each for each in items(body, "status", "conditions")}
     scheduled = conditions.get("PodScheduled", {})

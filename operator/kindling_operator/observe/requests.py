@@ -8,11 +8,10 @@ import msgspec
 from msgspec import Struct
 
 from kindling_operator.model.names import GPU_RESOURCE
+from kindling_operator.model.objects import ENDED_PHASES
 from kindling_operator.model.quantities import quantity_bytes, quantity_millis
 
 Quantities = dict[str, str | int]
-
-_ENDED = frozenset({"Succeeded", "Failed"})
 
 
 class Requests(NamedTuple):
@@ -65,7 +64,7 @@ class PodBody(Struct):
     @property
     def ended(self) -> bool:
         """Whether it takes nothing any more."""
-        return self.status.phase in _ENDED
+        return self.status.phase in ENDED_PHASES
 
 
 def read_requests(body: Mapping[str, Any]) -> Requests:

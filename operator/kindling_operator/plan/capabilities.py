@@ -125,12 +125,6 @@ def attention_backends(subject: Subject, gpu: GpuClass) -> tuple[AttentionBacken
     )
 
 
-def either(names: Sequence[str]) -> str:
-    """Names as a choice: "sm90, sm100 or sm103"."""
-    *first, last = names
-    return f"{', '.join(first)} or {last}" if first else last
-
-
 def model_on(subject: Subject) -> ModelOnRuntime | None:
     """What is known of the model on GPUs: with its image, else with this release's own.
 

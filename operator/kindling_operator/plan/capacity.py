@@ -8,8 +8,6 @@ from kindling_operator.plan.placement import Placed
 from kindling_operator.plan.standing import Standing
 from kindling_operator.plan.succession import Capacity
 
-_ENDED = {"Succeeded", "Failed"}
-
 
 def capacity_of(
     snapshot: Snapshot, key: Key, standing: tuple[Standing, ...], wanted: Standing, placed: Placed
@@ -24,7 +22,7 @@ def capacity_of(
     stay = {each.revision.hash for each in standing if each.revision.served}
     stay.add(wanted.revision.hash)
     nodes = {node.name for node in snapshot.nodes}
-    pods = [pod for pod in snapshot.pods_of(key) if pod.node in nodes and pod.phase not in _ENDED]
+    pods = [pod for pod in snapshot.pods_of(key) if pod.node in nodes and not pod.ended]
     going = sum(1 for pod in pods if pod.revision not in stay)
     unseen = frozenset(pod.uid for pod in pods) != placed.pods
     return Capacity(

@@ -10,6 +10,7 @@ from kindling_operator.model.parse import ParsedModel
 from kindling_operator.model.plan import Decision, Verdict
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan.capacity import capacity_of
+from kindling_operator.plan.listing import lowered
 from kindling_operator.plan.placement import Placed
 from kindling_operator.plan.rollout import Step, changes_nothing, next_step
 from kindling_operator.plan.standing import Standing
@@ -59,11 +60,11 @@ def rollout_waits(
         name = revision_object_name(key.name, step.targets[0].revision.hash)
         told = (
             f"Replicas of {name} take the places of older ones in turn, as there is no room for"
-            f" all {desired} beside them: {_lowered(short.message)}"
+            f" all {desired} beside them: {lowered(short.message)}"
         )
         return Verdict(ConditionType.SCHEDULED, Reason.WAITING_FOR_CAPACITY, told)
     keeps = revision_object_name(key.name, step.targets[-1].revision.hash)
-    told = f"The new revision waits and {keeps} keeps its replicas: {_lowered(short.message)}"
+    told = f"The new revision waits and {keeps} keeps its replicas: {lowered(short.message)}"
     if mine.room_later > mine.room_now:
         told = (
             f"{told.rstrip('.')}, or accept a downtime by setting spec.replicas to 0 and back to"
@@ -84,7 +85,7 @@ def lacks_room(decision: Decision, mine: Placed) -> Verdict | None:
     if decision.current is None or mine.room_now >= desired:
         return None
     have = f"{mine.room_now} of {desired} replicas have room, and another does not"
-    return Verdict(ConditionType.SCHEDULED, short.reason, f"{have}: {_lowered(short.message)}")
+    return Verdict(ConditionType.SCHEDULED, short.reason, f"{have}: {lowered(short.message)}")
 
 
 def running(standing: tuple[Standing, ...]) -> Standing | None:
@@ -109,7 +110,3 @@ def _step(
         now=snapshot.now,
         capacity=capacity,
     )
-
-
-def _lowered(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]

@@ -1,4 +1,4 @@
-"""Lists within a sentence: a few by name and the rest as a number."""
+"""Words within a sentence: lists, and another sentence."""
 
 from __future__ import annotations
 
@@ -17,3 +17,14 @@ def few(parts: Sequence[str]) -> str:
         shown.pop()
     more = len(parts) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def joined(parts: Sequence[str], word: str) -> str:
+    """All of them, the last after a word: "sm90, sm100 or sm103"."""
+    *first, last = parts
+    return f"{', '.join(first)} {word} {last}" if first else last
+
+
+def lowered(sentence: str) -> str:
+    """A sentence as the continuation of another."""
+    return sentence[:1].lower() + sentence[1:]

@@ -14,12 +14,12 @@ from kindling_operator.model.layout import Layout
 from kindling_operator.model.objects import NodeView
 from kindling_operator.model.plan import Verdict
 from kindling_operator.plan.candidate import Candidate
-from kindling_operator.plan.capabilities import either, status_of, supported_families
+from kindling_operator.plan.capabilities import status_of, supported_families
 from kindling_operator.plan.devices import GpuClass, gpu_class, selector_text
 from kindling_operator.plan.fleet import Fleet
 from kindling_operator.plan.kinds import kinds
 from kindling_operator.plan.layouts import MOST_NODES, Extent, extent_of, layouts
-from kindling_operator.plan.listing import few
+from kindling_operator.plan.listing import few, joined
 from kindling_operator.plan.pins import most_gpus
 from kindling_operator.plan.refusal import refusal
 from kindling_operator.plan.search import Rejected, Search, checkpoints, fitting, question_of
@@ -115,7 +115,7 @@ def _needs_text(subject: Subject) -> str:
     if not families:
         return ""
     least = _least(subject, families)
-    return f" (it needs {either(families)}{f', {least}' if least else ''})"
+    return f" (it needs {joined(families, 'or')}{f', {least}' if least else ''})"
 
 
 def _least(subject: Subject, families: tuple[str, ...]) -> str:

@@ -18,7 +18,6 @@ from kindling_operator.model.objects import DeviceHold, NodeUse, NodeView, PodVi
 from kindling_operator.plan.devices import GpuClass
 from kindling_operator.plan.fleet import Fleet, Pool, domain
 
-_ENDED = {"Succeeded", "Failed"}
 _UNLIMITED = 1 << 62
 """Free amount of what a node does not state."""
 
@@ -166,7 +165,7 @@ class Room:
 
     def has(self, pod: PodView) -> bool:
         """Whether a pod takes its share of one of the nodes."""
-        return pod.node in self._free and pod.phase not in _ENDED
+        return pod.node in self._free and not pod.ended
 
     def _give(
         self, books: dict[str, dict[Holder, int]], name: str, amounts: Amounts, of: Holder
@@ -256,7 +255,7 @@ def room_of(
             free[name] = free[name].plus(taken, -1)
     held: dict[str, Counter[Holder]] = {}
     for pod in pods:
-        if pod.node not in free or pod.phase in _ENDED:
+        if pod.node not in free or pod.ended:
             continue
         free[pod.node] = free[pod.node].plus(requested(pod), -1)
         if pod.gpus:

@@ -13,6 +13,7 @@ from kindling_operator.model.plan import Verdict, WeightsMount
 from kindling_operator.model.quantities import format_bytes
 from kindling_operator.plan.devices import selector_text
 from kindling_operator.plan.fleet import Fleet, Pool, domain
+from kindling_operator.plan.listing import joined
 from kindling_operator.plan.room import Amounts, Demand, Room
 from kindling_operator.plan.sizing import Sizing
 from kindling_operator.plan.subject import Subject
@@ -112,8 +113,8 @@ def _beside_shortfall(demand: Demand, enough: Sequence[NodeView], room: Room) ->
     lacks = [text(getattr(short, name)) for name, text in _UNITS if getattr(short, name)]
     return _waiting(
         Reason.INSUFFICIENT_RESOURCES,
-        f"Needs {_list(wants)} in one node; best node {best.name} has {_list(has)} free beside"
-        f" the requests of its pods: free {_list(lacks)} or add a node.",
+        f"Needs {joined(wants, 'and')} in one node; best node {best.name} has {joined(has, 'and')} free beside"
+        f" the requests of its pods: free {joined(lacks, 'and')} or add a node.",
     )
 
 
@@ -181,11 +182,6 @@ def cpu_shortfall(subject: Subject, sizing: Sizing, fleet: Fleet) -> Verdict:
 
 def _product(demand: Demand) -> str:
     return demand.gpu.product if demand.gpu is not None else "GPU"
-
-
-def _list(parts: Sequence[str]) -> str:
-    *first, last = parts
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _cpus(millis: int) -> str:

@@ -21,6 +21,7 @@ from kindling_operator.plan.kv import (
     longest_context,
     requests_at_once,
 )
+from kindling_operator.plan.listing import lowered
 from kindling_operator.plan.media import encoder_bytes
 from kindling_operator.plan.subject import Subject
 
@@ -206,8 +207,7 @@ def pod_lines(candidate: Candidate, *, host_tier: int = 0) -> tuple[MemoryItem, 
 def _why_so_few(tokens: int, misfit: Misfit) -> str:
     """Why no more tokens are batched, where more leave too little."""
     more = BATCHED_TOKENS[BATCHED_TOKENS.index(tokens) - 1]
-    shortfall = misfit.shortfall[:1].lower() + misfit.shortfall[1:]
-    return f"{tokens} tokens per step, as {more} leave too little: {shortfall}."
+    return f"{tokens} tokens per step, as {more} leave too little: {lowered(misfit.shortfall)}."
 
 
 def _sized(candidate: Candidate, batched_tokens: int) -> Sizing | Misfit:

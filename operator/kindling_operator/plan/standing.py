@@ -13,8 +13,6 @@ from kindling_operator.model.snapshot import Answers, Snapshot
 from kindling_operator.plan.revision import stored_revisions, wanted_hash
 from kindling_operator.plan.workloads import workload_of
 
-_ENDED = {"Succeeded", "Failed"}
-
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -85,7 +83,7 @@ def _seen(
     """What the pods tell. A group is ready when its leader is: that answers for all of it."""
     members: dict[str, list[PodView]] = {}
     for pod in pods:
-        if pod.phase not in _ENDED:
+        if not pod.ended:
             members.setdefault(pod.group or pod.name, []).append(pod)
     size = revision.plan.group.size if revision.plan.group is not None else 1
     leaving = [each for each in members.values() if any(pod.terminating for pod in each)]

@@ -31,7 +31,6 @@ _IMAGE: Final = frozenset(
 _NOT_STARTED: Final = frozenset(
     {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 )
-_OVER: Final = frozenset({"Failed", "Succeeded"})
 
 
 class PodState(StrEnum):
@@ -64,7 +63,7 @@ class PodState(StrEnum):
 # The first check that holds decides.
 _CHECKS: Final[tuple[tuple[PodState, Callable[[PodView], bool]], ...]] = (
     (PodState.LEAVING, lambda pod: pod.terminating),
-    (PodState.OVER, lambda pod: pod.phase in _OVER),
+    (PodState.OVER, lambda pod: pod.ended),
     (PodState.READY, lambda pod: pod.ready),
     (PodState.UNSCHEDULABLE, lambda pod: bool(pod.unschedulable)),
     (PodState.PENDING, lambda pod: not pod.node),

@@ -6,7 +6,6 @@ from kindling_operator.model.architecture import CapabilityStatus, Checkpoint, D
 from kindling_operator.model.conditions import Reason
 from kindling_operator.plan.candidate import Candidate, Refusal
 from kindling_operator.plan.capabilities import (
-    either,
     image_is_unknown,
     insisted_on,
     model_on,
@@ -14,6 +13,7 @@ from kindling_operator.plan.capabilities import (
     status_of,
     supported_families,
 )
+from kindling_operator.plan.listing import joined
 from kindling_operator.plan.subject import Subject
 from kindling_operator.plan.versions import is_too_old, overlap
 
@@ -99,7 +99,7 @@ def combination_is_broken(candidate: Candidate) -> Refusal | None:
     if known is None or known.status is not CapabilityStatus.BROKEN:
         return None
     families = supported_families(candidate.subject)
-    way_out = f"use GPUs of {either(families)}" if families else "use another image"
+    way_out = f"use GPUs of {joined(families, 'or')}" if families else "use another image"
     return Refusal(
         Reason.BROKEN_COMBINATION,
         f"{candidate.title} is known to fail, {known.reason}: {way_out}.",

@@ -8,7 +8,8 @@ from kindling_operator.model.api_serving import Frontend
 from kindling_operator.model.architecture import Architecture, CapabilityStatus
 from kindling_operator.model.conditions import Reason
 from kindling_operator.plan.candidate import Candidate, Refusal
-from kindling_operator.plan.capabilities import Feature, either, status_of
+from kindling_operator.plan.capabilities import Feature, status_of
+from kindling_operator.plan.listing import joined
 from kindling_operator.plan.pins import pins_of
 
 _MOST_TENSOR = 64
@@ -35,7 +36,11 @@ def tensor_is_no_size_of_the_model(candidate: Candidate) -> Refusal | None:
     undivided = next(_undivided(architecture, tensor), None)
     title = candidate.subject.entry.title
     why = f"does not divide {undivided}" if undivided else f"is not among the sizes of {title}"
-    ways = f"use {either([str(size) for size in sizes])}" if sizes else "correct the architecture"
+    ways = (
+        f"use {joined([str(size) for size in sizes], 'or')}"
+        if sizes
+        else "correct the architecture"
+    )
     return _unsupported(
         f"{_name(candidate, 'tensor', f'TP{tensor}')} {why}: {ways}, or leave it out."
     )
