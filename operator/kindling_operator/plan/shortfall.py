@@ -113,8 +113,8 @@ def _beside_shortfall(demand: Demand, enough: Sequence[NodeView], room: Room) ->
     lacks = [text(getattr(short, name)) for name, text in _UNITS if getattr(short, name)]
     return _waiting(
         Reason.INSUFFICIENT_RESOURCES,
-        f"Needs {joined(wants, 'and')} in one node; best node {best.name} has {joined(has, 'and')} free beside"
-        f" the requests of its pods: free {joined(lacks, 'and')} or add a node.",
+        f"Needs {joined(wants, 'and')} in one node; best node {best.name} has"
+        f" {joined(has, 'and')} free beside the requests of its pods: free {joined(lacks, 'and')} or add a node.",
     )
 
 
