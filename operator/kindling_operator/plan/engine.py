@@ -15,7 +15,6 @@ from kindling_operator.model.names import LABEL_ARCHITECTURE, LABEL_GPU_PRODUCT
 from kindling_operator.model.plan import EnginePlan, GpuPlan, HostTierPlan, PodPlan
 from kindling_operator.model.quantities import duration_seconds
 from kindling_operator.model.status import MAX_REJECTED, ParallelismStatus, RejectedOption
-from kindling_operator.plan.candidate import Candidate
 from kindling_operator.plan.capabilities import attention_backends, cpu_architectures, image_of
 from kindling_operator.plan.command import engine_argv, engine_env
 from kindling_operator.plan.devices import GPU_TOLERATION
@@ -118,9 +117,8 @@ def _tier(subject: Subject, option: Option) -> HostTierPlan | None:
     """The KV tier in host memory with its chunks and kept ends, if there is one."""
     if option.gpu is None or not option.sizing.host_tier:
         return None
-    way = Candidate(subject, option.checkpoint, option.gpu, option.layout, option.draft)
     return host_tier(
-        kv_layout_of(way),
+        kv_layout_of(option.candidate(subject)),
         size=option.sizing.host_tier,
         tensor=option.layout.tensor,
         draft=option.draft,

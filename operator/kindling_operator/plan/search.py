@@ -58,6 +58,11 @@ class Option:
     undrafted_nanoseconds: int = 0
     warning: str = ""
 
+    def candidate(self, subject: Subject) -> Candidate:
+        """What it was judged as; only for one on GPUs."""
+        assert self.gpu is not None
+        return Candidate(subject, self.checkpoint, self.gpu, self.layout, self.draft)
+
     @property
     def demand(self) -> Demand:
         """What one replica asks of the cluster."""
@@ -151,9 +156,7 @@ def fitting(candidate: Candidate, extent: Extent) -> Iterator[Layout]:
 
 def without_tier(subject: Subject, option: Option) -> Option:
     """The option with nothing in host memory."""
-    assert option.gpu is not None
-    way = Candidate(subject, option.checkpoint, option.gpu, option.layout, option.draft)
-    return replace(option, sizing=with_bytes(way, option.sizing, 0))
+    return replace(option, sizing=with_bytes(option.candidate(subject), option.sizing, 0))
 
 
 def _on_gpus(subject: Subject, fleet: Fleet) -> Iterator[Option | Rejected]:

@@ -114,7 +114,8 @@ def _beside_shortfall(demand: Demand, enough: Sequence[NodeView], room: Room) ->
     return _waiting(
         Reason.INSUFFICIENT_RESOURCES,
         f"Needs {joined(wants, 'and')} in one node; best node {best.name} has"
-        f" {joined(has, 'and')} free beside the requests of its pods: free {joined(lacks, 'and')} or add a node.",
+        f" {joined(has, 'and')} free beside the requests of its pods: free"
+        f" {joined(lacks, 'and')} or add a node.",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
+from kindling_operator.model.api_placement import ExtraResources, Runtime
 from kindling_operator.model.architecture import Checkpoint, Device
 from kindling_operator.model.conditions import Reason
 from kindling_operator.model.plan import KVBudget
@@ -23,6 +24,7 @@ from kindling_operator.plan.kv import (
 )
 from kindling_operator.plan.listing import lowered
 from kindling_operator.plan.media import encoder_bytes
+from kindling_operator.plan.offload import kv_layout_of
 from kindling_operator.plan.subject import Subject
 
 DEFAULT_CONTEXT = 131_072
@@ -239,14 +241,8 @@ def _parts(candidate: Candidate, batched_tokens: int) -> tuple[tuple[MemoryItem,
         modalities=subject.modalities,
     )
     fixed = memory.gpu_items(subject.architecture, candidate.checkpoint, shape, load)
-    layout = kv_layout(
-        subject.architecture,
-        block_tokens=limits.block_tokens,
-        tensor_parallel=shape.tensor,
-        pipeline=shape.pipeline,
-        draft=candidate.draft,
-    )
-    return fixed, _Pool(layout, limits, ceil(subject.spec.serving.concurrency / shape.data))
+    concurrency = ceil(subject.spec.serving.concurrency / shape.data)
+    return fixed, _Pool(kv_layout_of(candidate), limits, concurrency)
 
 
 def _gpu_limits(candidate: Candidate, batched_tokens: int) -> EngineLimits:
@@ -273,8 +269,7 @@ def _sizing(
     cpu_millis: int,
 ) -> Sizing:
     context = _context(subject, pool, size)
-    extra = subject.spec.runtime.resources if subject.spec.runtime is not None else None
-    more_cpu = quantity_millis(extra.cpu) if extra is not None and extra.cpu else 0
+    extra = _asked(subject)
     per_pod = _with_asked(subject, per_pod)
     return Sizing(
         context=context,
@@ -283,15 +278,21 @@ def _sizing(
         kv=pool.budget(size, context),
         per_gpu=per_gpu,
         per_pod=per_pod,
-        cpu_millis=cpu_millis + more_cpu,
+        cpu_millis=cpu_millis + (quantity_millis(extra.cpu) if extra.cpu else 0),
         memory=memory.total(per_pod),
     )
 
 
+def _asked(subject: Subject) -> ExtraResources:
+    """What the user wants on top."""
+    runtime = subject.spec.runtime or Runtime()
+    return runtime.resources or ExtraResources()
+
+
 def _with_asked(subject: Subject, per_pod: tuple[MemoryItem, ...]) -> tuple[MemoryItem, ...]:
     """With the memory that the user wants on top."""
-    extra = subject.spec.runtime.resources if subject.spec.runtime is not None else None
-    more = quantity_bytes(extra.memory) if extra is not None and extra.memory else 0
+    extra = _asked(subject)
+    more = quantity_bytes(extra.memory) if extra.memory else 0
     if not more:
         return per_pod
     return (
