@@ -9,7 +9,7 @@ from kindling_operator.catalog import runtimes
 from kindling_operator.cli_doctor_facts import Cluster
 from kindling_operator.cli_doctor_finding import Finding, fail, ok, shown, unread, warn
 from kindling_operator.model import names
-from kindling_operator.model.objects import NodeView
+from kindling_operator.model.objects import GpuShare, NodeView
 from kindling_operator.observe.nodes import node
 from kindling_operator.plan.devices import gpu_class
 
@@ -79,13 +79,19 @@ def gpu_labels_are_complete(cluster: Cluster) -> Iterator[Finding]:
 def gpus_are_whole(cluster: Cluster) -> Iterator[Finding]:
     """A slice of a GPU has neither its memory nor its bandwidth."""
     gpus = [node for node in _views(cluster) if node.gpus]
-    sliced = [node.name for node in gpus if node.sliced]
+    sliced = [node.name for node in gpus if node.share is GpuShare.SLICE]
     if sliced:
         yield warn(
             "GPU sharing",
             f"{_of(sliced, gpus)} share their GPUs out in slices ({shown(sliced)}): a replica"
-            " gets one slice there and never several, switch MIG or time-slicing off for larger"
-            " models.",
+            " gets one slice there and never several, switch MIG off for larger models.",
+        )
+    timed = [node.name for node in gpus if node.share is GpuShare.TIME]
+    if timed:
+        yield warn(
+            "GPU sharing",
+            f"{_of(timed, gpus)} share their GPUs out in time ({shown(timed)}): no replica goes"
+            " there, as it would have no memory of its own, switch time-slicing and MPS off.",
         )
 
 

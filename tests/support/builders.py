@@ -24,6 +24,7 @@ from kindling_operator.model.names import (
 from kindling_operator.model.objects import (
     ChildView,
     ClaimView,
+    GpuShare,
     NodeView,
     ObjectRef,
     PodView,
@@ -63,7 +64,7 @@ def environment(**changes: Any) -> Environment:
 
 
 def gpu_node(name: str, product: str = "NVIDIA-H200", *, gpus: int = 8, **changes: Any) -> NodeView:
-    """A ready node with GPUs and NVIDIA's labels."""
+    """A ready node with GPUs and NVIDIA's labels, which say what its fields do."""
     mib, major, minor = PRODUCTS[product]
     base = NodeView(
         name=name,
@@ -82,7 +83,16 @@ def gpu_node(name: str, product: str = "NVIDIA-H200", *, gpus: int = 8, **change
         gpu_product=product,
         gpu_memory=mib << 20,
     )
-    return replace(base, **changes)
+    node = replace(base, **changes)
+    labels = {
+        **node.labels,
+        "kubernetes.io/arch": node.architecture,
+        "nvidia.com/gpu.memory": str(node.gpu_memory >> 20) if node.gpu_memory else "",
+        "nvidia.com/cuda.driver-version.major": node.driver.partition(".")[0],
+        "nvidia.com/gpu.replicas": "2" if node.share is GpuShare.TIME else "1",
+    }
+    told = {key: value for key, value in labels.items() if value}
+    return node if "labels" in changes else replace(node, labels=told)
 
 
 def cpu_node(name: str = "laptop", **changes: Any) -> NodeView:

@@ -24,7 +24,7 @@ from tests.support.manifests import merged
 from tests.support.spec_fields import CHANGES, REFUSED
 
 from kindling_operator.model.names import Key
-from kindling_operator.model.objects import ClaimView, NodeView
+from kindling_operator.model.objects import ClaimView, GpuShare, NodeView
 
 CLAIM: Final = ClaimView("ml", "weights", "Bound", terminating=False)
 
@@ -191,7 +191,7 @@ def random_node(random: Random, name: str, kind: Kind) -> NodeView:
         clique=kind.clique,
         zone=random.choice(["a", "b"]),
         driver=kind.driver,
-        sliced=random.random() < 0.03,
+        share=random.choices(list(GpuShare), weights=(94, 3, 3))[0],
         architecture=kind.architecture,
     )
     if random.random() < 0.2:

@@ -48,6 +48,11 @@ LABEL_GPU_MEMORY = "nvidia.com/gpu.memory"  # MiB of one GPU
 LABEL_GPU_MAJOR = "nvidia.com/gpu.compute.major"
 LABEL_GPU_MINOR = "nvidia.com/gpu.compute.minor"
 LABEL_GPU_CLIQUE = "nvidia.com/gpu.clique"  # NVLink domain that spans nodes
+LABEL_GPU_REPLICAS = "nvidia.com/gpu.replicas"  # time shares of one GPU, 1 without
+LABEL_GPU_SHARING = "nvidia.com/gpu.sharing-strategy"  # none, time-slicing or mps
+LABEL_GKE_SHARING = "cloud.google.com/gke-gpu-sharing-strategy"  # time-sharing or mps
+LABEL_DRIVER = "nvidia.com/cuda.driver-version.major"  # the driver's branch
+LABEL_DRIVER_OLD = "nvidia.com/cuda.driver.major"  # the same, of older releases
 
 # 63 (a DNS label) less "-" and the revision's 10 hex digits, less 2 to spare.
 MAX_NAME_LENGTH = 50

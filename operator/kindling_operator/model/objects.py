@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Final
 
 from kindling_operator.model.names import LABEL_REVISION, Key, Kind
@@ -37,6 +38,18 @@ class Taint:
     effect: str
 
 
+class GpuShare(StrEnum):
+    """How much of a GPU one device of a node is.
+
+    A MIG slice has memory and cores of its own; a time share (time-slicing, MPS) has neither, and
+    each of them sees the whole memory.
+    """
+
+    WHOLE = "whole"
+    SLICE = "slice"
+    TIME = "time share"
+
+
 @dataclass(frozen=True, slots=True)
 class NodeView:
     """A node as placement sees it.
@@ -44,11 +57,10 @@ class NodeView:
     Allocatable memory and ephemeral storage in bytes and CPU in millicores, `pods` how many it
     takes, `gpus` allocatable devices, `gpu_memory` bytes of one of them, `architecture` as in
     kubernetes.io/arch, `driver` NVIDIA's (580.65.06). `clique` is the NVLink domain that spans
-    nodes (nvidia.com/gpu.clique), "" where a node is its own. `sliced` tells that the devices are
-    MIG slices or time shares, so that one of them is not a GPU. `gpu_hint` is what the cloud's own
-    label says of GPUs that nobody describes ("label=value"), `claim_gpus` how many there are that
-    only a ResourceClaim gets, `compute` the compute capability (9.0). All "" or 0 where the node
-    does not say.
+    nodes (nvidia.com/gpu.clique), "" where a node is its own. `share` is how much of a GPU one
+    device is. `gpu_hint` is what the cloud's own label says of GPUs that nobody describes
+    ("label=value"), `claim_gpus` how many there are that only a ResourceClaim gets, `compute` the
+    compute capability (9.0). All "" or 0 where the node does not say.
     """
 
     name: str
@@ -67,7 +79,7 @@ class NodeView:
     clique: str = ""
     zone: str = ""
     instance_type: str = ""
-    sliced: bool = False
+    share: GpuShare = GpuShare.WHOLE
     pods: int = 0
     gpu_hint: str = ""
     claim_gpus: int = 0

@@ -78,10 +78,28 @@ class WeightsMount(_Wire, frozen=True, kw_only=True):
     claim: str = ""
 
 
+class NodeOperator(StrEnum):
+    """How a label is compared (core/v1 NodeSelectorOperator)."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    GT = "Gt"
+    LT = "Lt"
+
+
+class NodeRequirement(_Wire, frozen=True):
+    """A node selector requirement; Gt and Lt have one value, a whole number."""
+
+    key: str
+    operator: NodeOperator
+    values: tuple[str, ...]
+
+
 class PodPlan(_Wire, frozen=True, kw_only=True):
     """What the pod around the engine asks of the cluster. Memory and ephemeral storage in bytes,
     CPU in millicores.
 
+    `node_requirements` are demands beside `node_selector`, all of which a node must meet.
     `own_account` is True for a ServiceAccount that is made for the model, False for the user's.
     """
 
@@ -94,6 +112,7 @@ class PodPlan(_Wire, frozen=True, kw_only=True):
     image_pull_policy: str
     image_pull_secrets: tuple[str, ...] = ()
     node_selector: dict[str, str] = {}
+    node_requirements: tuple[NodeRequirement, ...] = ()
     tolerations: tuple[dict[str, Any], ...] = ()
     priority_class: str = ""
     memory_items: tuple[MemoryItem, ...] = ()

@@ -14,7 +14,7 @@ import msgspec
 
 from kindling_operator.kube.reflector import Raw
 from kindling_operator.model import names
-from kindling_operator.model.objects import NodeView, Taint
+from kindling_operator.model.objects import GpuShare, NodeView, Taint
 from kindling_operator.observe.fields import (
     Body,
     amount,
@@ -30,24 +30,22 @@ from kindling_operator.observe.fields import (
 _DRIVER: Final = (
     ("nvidia.com/cuda.driver-version.full",),
     (
-        "nvidia.com/cuda.driver-version.major",
+        names.LABEL_DRIVER,
         "nvidia.com/cuda.driver-version.minor",
         "nvidia.com/cuda.driver-version.revision",
     ),
-    ("nvidia.com/cuda.driver.major", "nvidia.com/cuda.driver.minor", "nvidia.com/cuda.driver.rev"),
+    (names.LABEL_DRIVER_OLD, "nvidia.com/cuda.driver.minor", "nvidia.com/cuda.driver.rev"),
 )
 _INSTANCE_TYPE: Final = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 _ZONE: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 _CLIQUE: Final = "nvidia.com/gpu.clique"
-_REPLICAS: Final = ("nvidia.com/gpu.replicas", "cloud.google.com/gke-max-shared-clients-per-gpu")
-_SHARING: Final = (
-    "nvidia.com/gpu.sharing-strategy",
-    "cloud.google.com/gke-gpu-sharing-strategy",
-    "cloud.google.com/gke-gpu-partition-size",
-)
+_REPLICAS: Final = (names.LABEL_GPU_REPLICAS, "cloud.google.com/gke-max-shared-clients-per-gpu")
+_SHARING: Final = (names.LABEL_GPU_SHARING, names.LABEL_GKE_SHARING)
+_PARTITION: Final = "cloud.google.com/gke-gpu-partition-size"
 _NOT_SHARED: Final = frozenset({"", "none"})
-_SLICED_PRODUCTS: Final = ("-MIG-", "-SHARED")
-"""What the discovery adds to a product: single MIG strategy, time-slicing and MPS."""
+# What the discovery adds to a product: time-slicing and MPS, single MIG strategy.
+_TIME_PRODUCT: Final = "-SHARED"
+_SLICE_PRODUCT: Final = "-MIG-"
 _CLOUDS: Final = (
     "cloud.google.com/gke-accelerator",
     "karpenter.k8s.aws/instance-gpu-name",
@@ -123,7 +121,7 @@ def node(body: Body) -> NodeView:
         compute=_compute(labels),
         zone=_first(labels, *_ZONE),
         instance_type=_first(labels, *_INSTANCE_TYPE),
-        sliced=_sliced(labels, product),
+        share=_share(labels, product),
     )
 
 
@@ -150,17 +148,21 @@ def _compute(labels: Mapping[str, str]) -> str:
     return f"{major}.{labels.get(names.LABEL_GPU_MINOR) or 0}" if major else ""
 
 
-def _sliced(labels: Mapping[str, str], product: str) -> bool:
-    """Whether one device is a MIG slice or a share of a GPU.
+def _share(labels: Mapping[str, str], product: str) -> GpuShare:
+    """How much of a GPU one device is; a slice that is shared in time is a time share.
 
     Under the mixed MIG strategy slices are resources of their own (nvidia.com/mig-...), and what is
     left as nvidia.com/gpu are whole GPUs.
     """
-    return (
-        any(mark in product for mark in _SLICED_PRODUCTS)
+    if (
+        _TIME_PRODUCT in product
         or any(amount(labels, key) > 1 for key in _REPLICAS)
         or any(labels.get(key, "") not in _NOT_SHARED for key in _SHARING)
-    )
+    ):
+        return GpuShare.TIME
+    if _SLICE_PRODUCT in product or labels.get(_PARTITION):
+        return GpuShare.SLICE
+    return GpuShare.WHOLE
 
 
 def _hint(labels: Mapping[str, str]) -> str:

@@ -50,8 +50,8 @@ _NAMED: tuple[tuple[str, _Difference], ...] = (
 def better_plan(key: Key, frozen: EnginePlan, fresh: EnginePlan) -> Verdict | None:
     """What a plan made now would change, or None if it would be the same.
 
-    The way of leaving (drain deadline), the memory of the GPUs, the expected speed, explanations
-    and the list of rejected options are no differences.
+    The way of leaving (drain deadline), the memory of the GPUs and what the nodes say of it, the
+    expected speed, explanations and the list of rejected options are no differences.
     """
     if _compared(frozen) == _compared(fresh):
         return None
@@ -75,6 +75,7 @@ def _compared(plan: EnginePlan) -> EnginePlan:
         plan,
         argv=argv,
         gpu=structs.replace(plan.gpu, memory=0) if plan.gpu is not None else None,
+        pod=structs.replace(plan.pod, node_requirements=()),
         drain_seconds=0,
         speed=None,
         why=(),

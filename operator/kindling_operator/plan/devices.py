@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from kindling_operator.model.api_placement import Placement, TaintEffect, Toleration
 from kindling_operator.model.api_placement import TolerationOperator as Operator
 from kindling_operator.model.names import GPU_RESOURCE, LABEL_GPU_MAJOR, LABEL_GPU_MINOR
-from kindling_operator.model.objects import NodeView, Taint
+from kindling_operator.model.objects import GpuShare, NodeView, Taint
 from kindling_operator.model.quantities import quantity_bytes
 from kindling_operator.plan.listing import few
+from kindling_operator.plan.versions import branch_of
 
 GPU_TOLERATION = Toleration(
     key=GPU_RESOURCE, operator=Operator.EXISTS, effect=TaintEffect.NO_SCHEDULE
 )
 """Clusters keep other work off GPU nodes with this taint; every GPU pod of ours tolerates it."""
 
-_BRANCH_DIGITS = 4
 _REPELLING = {TaintEffect.NO_SCHEDULE.value, TaintEffect.NO_EXECUTE.value}
 
 
@@ -28,8 +28,8 @@ class GpuClass:
 
     `architecture` is that of the node's CPU, which the image must have been built for. `driver` is
     the branch of NVIDIA's driver (580 of 580.65.06), 0 where the node does not say: CUDA's floor is
-    a branch (CUDA compatibility guide, minor version compatibility). `sliced` GPUs are MIG slices
-    or time shares: one of them is not a whole GPU, and no collective runs between them.
+    a branch (CUDA compatibility guide, minor version compatibility). `share` is how much of a GPU
+    one of them is.
     """
 
     product: str
@@ -37,7 +37,7 @@ class GpuClass:
     memory: int
     architecture: str
     driver: int = 0
-    sliced: bool = False
+    share: GpuShare = GpuShare.WHOLE
 
 
 def gpu_class(node: NodeView) -> GpuClass | None:
@@ -52,15 +52,9 @@ def gpu_class(node: NodeView) -> GpuClass | None:
         f"sm{version}",
         node.gpu_memory,
         node.architecture,
-        driver=driver_branch(node.driver),
-        sliced=node.sliced,
+        driver=branch_of(node.driver),
+        share=node.share,
     )
-
-
-def driver_branch(version: str) -> int:
-    """580 of 580.65.06; 0 where nothing is said, or nothing that is a branch."""
-    branch = version.partition(".")[0]
-    return int(branch) if branch.isdecimal() and len(branch) <= _BRANCH_DIGITS else 0
 
 
 def titles(classes: Iterable[GpuClass]) -> dict[GpuClass, str]:
@@ -77,7 +71,7 @@ def titles(classes: Iterable[GpuClass]) -> dict[GpuClass, str]:
 
 
 def _title(gpu: GpuClass, *details: str) -> str:
-    shared = ("sliced",) if gpu.sliced else ()
+    shared = (gpu.share.value,) if gpu.share is not GpuShare.WHOLE else ()
     return f"{gpu.product} ({', '.join((gpu.capability, gpu.architecture, *shared, *details))})"
 
 

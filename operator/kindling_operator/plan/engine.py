@@ -12,10 +12,21 @@ from kindling_operator.model.api_placement import Placement, Runtime
 from kindling_operator.model.architecture import Device
 from kindling_operator.model.layout import Layout
 from kindling_operator.model.names import LABEL_ARCHITECTURE, LABEL_GPU_PRODUCT
-from kindling_operator.model.plan import EnginePlan, GpuPlan, HostTierPlan, PodPlan
+from kindling_operator.model.plan import (
+    EnginePlan,
+    GpuPlan,
+    HostTierPlan,
+    NodeRequirement,
+    PodPlan,
+)
 from kindling_operator.model.quantities import duration_seconds
 from kindling_operator.model.status import MAX_REJECTED, ParallelismStatus, RejectedOption
-from kindling_operator.plan.capabilities import attention_backends, cpu_architectures, image_of
+from kindling_operator.plan.capabilities import (
+    attention_backends,
+    cpu_architectures,
+    image_of,
+    runtime_for,
+)
 from kindling_operator.plan.command import engine_argv, engine_env
 from kindling_operator.plan.devices import GPU_TOLERATION
 from kindling_operator.plan.media import allowed_domains
@@ -23,6 +34,7 @@ from kindling_operator.plan.memory import GIB, shared_memory, storage_items, tot
 from kindling_operator.plan.mounts import weights_mount
 from kindling_operator.plan.offload import host_tier, kv_layout_of
 from kindling_operator.plan.ranks import group_plan
+from kindling_operator.plan.requirements import node_requirements
 from kindling_operator.plan.search import Option, Search, preference
 from kindling_operator.plan.subject import Subject
 
@@ -96,6 +108,7 @@ def _pod(subject: Subject, option: Option) -> PodPlan:
         image_pull_policy=environment.image_pull_policy,
         image_pull_secrets=tuple(dict.fromkeys(secrets)),
         node_selector=_node_selector(subject, option),
+        node_requirements=_node_requirements(subject, option),
         tolerations=tuple(_wire(toleration) for toleration in tolerations),
         priority_class=placement.priority_class_name or "",
         memory_items=option.sizing.per_pod,
@@ -111,6 +124,13 @@ def _node_selector(subject: Subject, option: Option) -> dict[str, str]:
     elif len(built_for := cpu_architectures(subject)) == 1:
         needed[LABEL_ARCHITECTURE] = built_for[0]
     return dict(sorted({**placement.node_selector, **needed}.items()))
+
+
+def _node_requirements(subject: Subject, option: Option) -> tuple[NodeRequirement, ...]:
+    if option.gpu is None:
+        return ()
+    floor = runtime_for(subject, Device.GPU).driver
+    return node_requirements(option.gpu, floor, option.pool.nodes)
 
 
 def _tier(subject: Subject, option: Option) -> HostTierPlan | None:

@@ -142,7 +142,7 @@ class Fleet:
                 node.compute,
                 node.driver,
                 node.architecture,
-                node.sliced,
+                node.share,
             )
             found = known.get(says) if node.compute else None
             if found is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kindling_operator.model.architecture import CapabilityStatus
+from kindling_operator.model.objects import GpuShare
 from kindling_operator.plan import memory
 from kindling_operator.plan.candidate import Candidate
 from kindling_operator.plan.capabilities import Feature, status_of
@@ -47,4 +48,5 @@ def _works(way: Candidate) -> bool:
     """Only what is known to work is chosen, and only where one node has the whole engine."""
     known = status_of(way.subject, way.checkpoint.name, way.gpu, Feature.HOST_TIER)
     supported = known is not None and known.status is CapabilityStatus.SUPPORTED
-    return supported and not way.gpu.sliced and not engine_spans_nodes(way.layout)
+    whole = way.gpu.share is GpuShare.WHOLE
+    return supported and whole and not engine_spans_nodes(way.layout)

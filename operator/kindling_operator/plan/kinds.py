@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from kindling_operator.model.api_placement import Placement
 from kindling_operator.model.architecture import Device
-from kindling_operator.model.plan import EnginePlan, GpuPlan
+from kindling_operator.model.objects import GpuShare
+from kindling_operator.model.plan import EnginePlan, GpuPlan, NodeRequirement
 from kindling_operator.plan.capabilities import runtime_for
 from kindling_operator.plan.devices import GpuClass
 from kindling_operator.plan.fleet import Fleet, Pool, pool_of
+from kindling_operator.plan.requirements import meets
 from kindling_operator.plan.room import Demand
 from kindling_operator.plan.subject import Subject
 from kindling_operator.plan.versions import is_too_old
@@ -39,23 +41,37 @@ def asked(subject: Subject, plan: EnginePlan, fleet: Fleet) -> tuple[Demand, Poo
         pool, one = fleet.usable(placement, gpu=False), Demand(None)
     else:
         floor = subject.environment.runtime(plan.image, Device.GPU).driver
-        pool = _holding(gpu, floor, fleet, placement)
+        pool = _holding(gpu, pod.node_requirements, floor, fleet, placement)
         one = Demand(pool.gpu, gpus_per_node=gpu.count, nodes=gpu.nodes, one_clique=gpu.one_clique)
     whole = replace(one, cpu_millis=pod.cpu_millis, memory=pod.memory, ephemeral=pod.ephemeral)
     return whole, pool
 
 
-def _holding(gpu: GpuPlan, floor: str, fleet: Fleet, placement: Placement | None) -> Pool:
+def _holding(
+    gpu: GpuPlan,
+    requirements: tuple[NodeRequirement, ...],
+    floor: str,
+    fleet: Fleet,
+    placement: Placement | None,
+) -> Pool:
     """The nodes that a plan for these GPUs holds on, as one kind."""
     pools = [
         pool
         for pool in fleet.pools(placement)
         if pool.gpu is not None and _holds(gpu, floor, pool.gpu)
     ]
-    if len(pools) < 2:
-        return pools[0] if pools else pool_of(())
-    question = "holding", tuple((pool.gpu, pool.names) for pool in pools)
-    return fleet.answer(question, lambda: _union(pools))
+    question = "holding", requirements, tuple((pool.gpu, pool.names) for pool in pools)
+    return fleet.answer(question, lambda: _meeting(pools, requirements))
+
+
+def _meeting(pools: list[Pool], requirements: tuple[NodeRequirement, ...]) -> Pool:
+    """The nodes of these pools that the scheduler takes for the plan."""
+    met = [
+        pool_of((node for node in pool.nodes if meets(node.labels, requirements)), pool.gpu)
+        for pool in pools
+    ]
+    left = [pool for pool in met if pool.nodes]
+    return _union(left) if left else pool_of(())
 
 
 def _holds(gpu: GpuPlan, floor: str, found: GpuClass) -> bool:
@@ -65,8 +81,9 @@ def _holds(gpu: GpuPlan, floor: str, found: GpuClass) -> bool:
         and found.architecture == gpu.architecture
         and found.memory >= gpu.memory
         and not is_too_old(found.driver, floor)
+        and found.share is not GpuShare.TIME
         # No collective runs between slices.
-        and not (found.sliced and gpu.count * gpu.nodes > 1)
+        and not (found.share is GpuShare.SLICE and gpu.count * gpu.nodes > 1)
     )
 
 
@@ -76,7 +93,7 @@ def _merged(pools: Iterable[Pool], floor: str) -> Iterator[Pool]:
         gpu = pool.gpu
         assert gpu is not None
         old = is_too_old(gpu.driver, floor)
-        kind = gpu.product, gpu.capability, gpu.architecture, gpu.sliced, old
+        kind = gpu.product, gpu.capability, gpu.architecture, gpu.share, old
         alike.setdefault(kind, []).append(pool)
     for each in alike.values():
         left = each

@@ -10,6 +10,7 @@ Version = tuple[int, ...]
 
 _BOUND = re.compile(r"(>=|<=|==|>|<)([0-9.]+)")
 _PARTS = 4
+_BRANCH_DIGITS = 4
 
 
 def overlap(one: str, other: str) -> bool:
@@ -32,8 +33,13 @@ def _bounds(text: str) -> Iterator[tuple[str, Version]]:
         yield operator, tuple((*parts, *(0,) * _PARTS)[:_PARTS])
 
 
+def branch_of(driver: str) -> int:
+    """580 of NVIDIA's driver 580.65.06; 0 where nothing is said, or nothing that is a branch."""
+    branch = driver.partition(".")[0]
+    return int(branch) if branch.isdecimal() and len(branch) <= _BRANCH_DIGITS else 0
+
+
 def is_too_old(driver: int, floor: str) -> bool:
     """Whether a driver's branch (535) is below that of the least version that does (580.65.06);
     False where either is not known."""
-    branch = floor.partition(".")[0]
-    return bool(branch) and 0 < driver < int(branch)
+    return 0 < driver < branch_of(floor)

@@ -95,7 +95,7 @@ def _template(
             "containers": [_engine(plan, serves=serves)],
             "volumes": _volumes(key, revision, plan),
             **_placement(plan),
-            **_one_clique(key, plan),
+            **_affinity(key, plan),
         },
     }
 
@@ -200,6 +200,23 @@ def _placement(plan: EnginePlan) -> dict[str, Any]:
     return {field: value for field, value in asked.items() if value}
 
 
+def _affinity(key: Key, plan: EnginePlan) -> dict[str, Any]:
+    found = {**_node_affinity(plan), **_one_clique(key, plan)}
+    return {"affinity": found} if found else {}
+
+
+def _node_affinity(plan: EnginePlan) -> dict[str, Any]:
+    """The nodes that the plan holds on; a selector cannot say "at least"."""
+    if not plan.pod.node_requirements:
+        return {}
+    expressions = [
+        {"key": each.key, "operator": each.operator.value, "values": list(each.values)}
+        for each in plan.pod.node_requirements
+    ]
+    term = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}
+
+
 def _one_clique(key: Key, plan: EnginePlan) -> dict[str, Any]:
     """All pods of a group in the NVLink domain of the first that finds a node."""
     if plan.group is None or plan.gpu is None or not plan.gpu.one_clique:
@@ -210,4 +227,4 @@ def _one_clique(key: Key, plan: EnginePlan) -> dict[str, Any]:
         # Each pod's own group, which the stored template cannot name.
         "matchLabelKeys": [LABEL_GROUP],
     }
-    return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}

@@ -1,18 +1,36 @@
 """Properties of the sweep over models: no GPU twice, no order matters, what is gone is unused."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.builders import Cluster, catalog_spec, cpu_node, foreign_pod, gpu_node, tiny_spec
+from tests.support.builders import (
+    KEY,
+    Cluster,
+    catalog_spec,
+    cpu_node,
+    foreign_pod,
+    gpu_node,
+    tiny_spec,
+)
 
-from kindling_operator.model.names import Key
-from kindling_operator.model.objects import NodeUse
+from kindling_operator.model.names import (
+    LABEL_GPU_MAJOR,
+    LABEL_GPU_MINOR,
+    LABEL_GPU_PRODUCT,
+    Key,
+)
+from kindling_operator.model.objects import GpuShare, NodeUse
+from kindling_operator.model.parse import ParsedModel
 from kindling_operator.model.snapshot import Snapshot
+from kindling_operator.plan.fleet import fleet_of
+from kindling_operator.plan.kinds import asked
 from kindling_operator.plan.placement import Placed, placements
+from kindling_operator.plan.subject import subject_of
 
 SETTINGS = settings(deadline=None, max_examples=25)
 NAMES = ("n0", "n1", "n2", "n3")
@@ -118,3 +136,58 @@ def test_a_node_whose_cpu_others_have_is_used_by_nobody(found: Cluster, name: st
 
     for placed in swept(replace(found.snapshot(), used=used)).values():
         assert all(name not in names for names in placed.nodes)
+
+
+LEAST = (LABEL_GPU_PRODUCT, LABEL_GPU_MAJOR, LABEL_GPU_MINOR)
+SAID = st.fixed_dictionaries(
+    {
+        "driver": st.sampled_from(["", "535.1", "580.65.06", "590.1"]),
+        "gpu_memory": st.sampled_from([143_771, 143_000, 80_000]).map(lambda mib: mib << 20),
+        "architecture": st.sampled_from(["amd64", "amd64", "arm64"]),
+        "share": st.sampled_from([GpuShare.WHOLE, GpuShare.WHOLE, GpuShare.TIME]),
+    }
+)
+
+
+def admitted(template: Any, labels: Mapping[str, str]) -> bool:
+    """Whether the scheduler takes a node of these labels for a pod (core/v1 NodeAffinity)."""
+    selector, affinity = template["nodeSelector"], template["affinity"]["nodeAffinity"]
+    [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    holds = {
+        "In": lambda label, values: label in values,
+        "NotIn": lambda label, values: label not in values,
+        "Gt": lambda label, values: label is not None and int(label) > int(values[0]),
+        "Lt": lambda label, values: label is not None and int(label) < int(values[0]),
+    }
+    return selector.items() <= labels.items() and all(
+        holds[each["operator"]](labels.get(each["key"]), each["values"])
+        for each in term["matchExpressions"]
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(SAID, st.booleans()), min_size=1, max_size=6))
+def test_planner_and_scheduler_take_the_same_nodes(said: list[tuple[dict[str, Any], bool]]) -> None:
+    """Of nodes that say everything none is taken that the plan does not hold on; of others none
+    that the planner does not count."""
+    nodes = []
+    for number, (facts, silent) in enumerate(said):
+        found = gpu_node(f"n{number}", gpus=1, **facts)
+        labels = {key: found.labels[key] for key in LEAST}
+        nodes.append(replace(found, labels=labels) if silent else found)
+    cluster = Cluster(nodes=tuple(nodes)).apply(catalog_spec("flint"))
+    snapshot, decision = cluster.snapshot(), cluster.decide()
+    model = snapshot.models[KEY]
+    assert isinstance(model, ParsedModel)
+    subject = subject_of(model, snapshot.environment)
+    if decision.current is None or subject is None:
+        return
+    plan = decision.current.plan
+    [deployment] = [each for each in cluster.manifests() if each["kind"] == "Deployment"]
+    template = deployment["spec"]["template"]["spec"]
+    taken = {node.name for node in nodes if admitted(template, node.labels)}
+    counted = asked(subject, plan, fleet_of(nodes))[1].names
+
+    assert counted <= taken
+    if not any(silent for _, silent in said) and all(facts["driver"] for facts, _ in said):
+        assert taken == counted

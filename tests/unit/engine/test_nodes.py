@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kindling_operator.model.objects import NodeView
+from kindling_operator.model.objects import GpuShare, NodeView
 from kindling_operator.observe.nodes import node
 from kindling_operator.plan.devices import gpu_class
 
@@ -40,7 +40,7 @@ def test_whole_gpus_as_the_discovery_labels_them() -> None:
 
     assert (found.gpus, found.gpu_product) == (8, "NVIDIA-H100-80GB-HBM3")
     assert (found.gpu_memory, found.compute) == (81559 << 20, "9.0")
-    assert (found.clique, found.pods, found.sliced) == ("7b968a6d.1", 110, False)
+    assert (found.clique, found.pods, found.share) == ("7b968a6d.1", 110, GpuShare.WHOLE)
 
 
 @pytest.mark.parametrize(
@@ -68,39 +68,65 @@ def test_the_driver(labels: dict[str, str]) -> None:
     assert known.driver == 580
 
 
-SLICED = {
-    "the single MIG strategy": {
-        "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-3g.40gb",
-        "nvidia.com/gpu.memory": "40320",
-    },
-    "time-slicing": {
-        "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED",
-        "nvidia.com/gpu.replicas": "4",
-        "nvidia.com/gpu.sharing-strategy": "time-slicing",
-    },
-    "MPS": {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "mps"},
-    "sharing by GKE": {
-        "cloud.google.com/gke-gpu-sharing-strategy": "time-sharing",
-        "cloud.google.com/gke-max-shared-clients-per-gpu": "4",
-    },
-    "partitions by GKE": {"cloud.google.com/gke-gpu-partition-size": "3g.40gb"},
+SHARED = {
+    "the single MIG strategy": (
+        GpuShare.SLICE,
+        {
+            "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-3g.40gb",
+            "nvidia.com/gpu.memory": "40320",
+        },
+    ),
+    "partitions by GKE": (
+        GpuShare.SLICE,
+        {"cloud.google.com/gke-gpu-partition-size": "3g.40gb"},
+    ),
+    "time-slicing": (
+        GpuShare.TIME,
+        {
+            "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED",
+            "nvidia.com/gpu.replicas": "4",
+            "nvidia.com/gpu.sharing-strategy": "time-slicing",
+        },
+    ),
+    "MPS": (
+        GpuShare.TIME,
+        {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "mps"},
+    ),
+    "sharing by GKE": (
+        GpuShare.TIME,
+        {
+            "cloud.google.com/gke-gpu-sharing-strategy": "time-sharing",
+            "cloud.google.com/gke-max-shared-clients-per-gpu": "4",
+        },
+    ),
+    "shared slices": (
+        GpuShare.TIME,
+        {
+            "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-3g.40gb-SHARED",
+            "nvidia.com/gpu.replicas": "2",
+        },
+    ),
+    "no sharing, said": (
+        GpuShare.WHOLE,
+        {"nvidia.com/gpu.replicas": "1", "nvidia.com/gpu.sharing-strategy": "none"},
+    ),
 }
 
 
-@pytest.mark.parametrize("labels", SLICED.values(), ids=SLICED.keys())
-def test_a_slice_is_no_whole_gpu(labels: dict[str, str]) -> None:
+@pytest.mark.parametrize(("share", "labels"), SHARED.values(), ids=SHARED.keys())
+def test_a_slice_or_a_share_is_no_whole_gpu(share: GpuShare, labels: dict[str, str]) -> None:
     found = seen({**H100, **labels})
 
-    assert found.sliced
+    assert found.share is share
     assert (known := gpu_class(found)) is not None
-    assert known.sliced
+    assert known.share is share
 
 
 def test_of_mixed_mig_only_the_whole_gpus_count() -> None:
     labels = {**H100, "nvidia.com/mig.strategy": "mixed", "nvidia.com/mig-3g.40gb.count": "2"}
     found = seen(labels, gpus="7", **{"nvidia.com/mig-3g.40gb": "2"})
 
-    assert (found.gpus, found.sliced) == (7, False)
+    assert (found.gpus, found.share) == (7, GpuShare.WHOLE)
 
 
 @pytest.mark.parametrize(

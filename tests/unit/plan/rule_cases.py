@@ -10,6 +10,7 @@ from kindling_operator.catalog import runtimes
 from kindling_operator.model.architecture import CapabilityStatus, CheckpointName
 from kindling_operator.model.conditions import Reason
 from kindling_operator.model.layout import ONE_GPU, Layout
+from kindling_operator.model.objects import GpuShare
 from kindling_operator.model.parse import ParsedModel
 from kindling_operator.model.snapshot import Environment
 from kindling_operator.plan.candidate import Candidate
@@ -201,12 +202,21 @@ HARDWARE: Final = (
         " spec.runtime.image, or use another checkpoint.",
     ),
     Case(
+        "shares_have_no_memory",
+        "flint",
+        NO_GPU,
+        "The nodes share each NVIDIA-H200 out in time, which gives an engine no memory of its own:"
+        " switch time-slicing and MPS off on them (nvidia.com/gpu.replicas 1), use MIG slices, or"
+        " select other nodes with spec.placement.nodeSelector.",
+        gpu=replace(H200, share=GpuShare.TIME),
+    ),
+    Case(
         "slices_do_not_add_up",
         "flint",
         UNSUPPORTED,
         "TP2 needs 2 GPUs that talk to each other and the nodes offer slices of NVIDIA-H200: use"
         " whole GPUs, or a model that fits one slice.",
-        gpu=replace(H200, sliced=True),
+        gpu=replace(H200, share=GpuShare.SLICE),
         layout=Layout(tensor=2),
     ),
 )

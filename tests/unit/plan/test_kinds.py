@@ -10,7 +10,7 @@ from tests.support.groups import nodes as pair_nodes
 from tests.support.groups import spec as pair_spec
 
 from kindling_operator.model.conditions import ConditionType
-from kindling_operator.model.objects import NodeView
+from kindling_operator.model.objects import GpuShare, NodeView
 from kindling_operator.model.parse import ParsedModel
 from kindling_operator.plan.fleet import fleet_of
 from kindling_operator.plan.kinds import asked
@@ -43,7 +43,7 @@ def test_no_replica_is_booked_where_its_plan_does_not_hold(unfit: NodeView) -> N
 
 def test_a_replica_of_several_gpus_is_not_booked_on_slices() -> None:
     b200 = gpu_node("whole", "NVIDIA-B200", gpus=8)
-    sliced = gpu_node("sliced", "NVIDIA-B200", gpus=16, sliced=True)
+    sliced = gpu_node("sliced", "NVIDIA-B200", gpus=16, share=GpuShare.SLICE)
     spec = {**catalog_spec("inkling"), "replicas": 3}
     found = placements(Cluster(nodes=(b200, sliced)).apply(spec).snapshot()).of(KEY)
 
@@ -68,7 +68,7 @@ def test_a_kind_is_sized_by_its_smallest_gpu() -> None:
     assert current.plan.gpu.memory == (mib - 700) << 20
 
 
-def test_a_plan_of_an_older_release_does_not_say_its_memory_and_keeps_its_nodes() -> None:
+def test_a_plan_of_an_older_release_demands_no_memory_and_keeps_its_nodes() -> None:
     cluster = Cluster(nodes=(H200, gpu_node("small", gpu_memory=20_000 << 20))).apply(TWO)
     snapshot = cluster.snapshot()
     model = snapshot.models[KEY]
@@ -78,7 +78,11 @@ def test_a_plan_of_an_older_release_does_not_say_its_memory_and_keeps_its_nodes(
     assert current.plan.gpu is not None
     subject = subject_of(model, snapshot.environment)
     assert subject is not None
-    old = structs.replace(current.plan, gpu=structs.replace(current.plan.gpu, memory=0))
+    old = structs.replace(
+        current.plan,
+        gpu=structs.replace(current.plan.gpu, memory=0),
+        pod=structs.replace(current.plan.pod, node_requirements=()),
+    )
 
     _, pool = asked(subject, old, fleet_of(snapshot.nodes))
 

@@ -21,6 +21,7 @@ from tests.unit.plan.rule_cases import (
 from kindling_operator.catalog import runtimes
 from kindling_operator.model.architecture import CheckpointName, Device
 from kindling_operator.model.layout import Layout
+from kindling_operator.model.objects import GpuShare
 from kindling_operator.model.runtime import RuntimeFacts
 from kindling_operator.plan import rules
 from kindling_operator.plan.candidate import Candidate
@@ -56,7 +57,7 @@ GOOD: Final = {
     "Flint on two H200": candidate("flint", layout=Layout(tensor=2)),
     "Flint NVFP4": candidate("flint", checkpoint=CheckpointName.NVFP4),
     "Flint with a tier": candidate("flint", cache={"hostMemory": "64Gi"}),
-    "a slice of one GPU": candidate("flint", gpu=replace(H200, sliced=True)),
+    "a slice of one GPU": candidate("flint", gpu=replace(H200, share=GpuShare.SLICE)),
     "a node that does not tell its driver": candidate("flint", gpu=replace(H200, driver=0)),
     "Inkling in one node": candidate("inkling", gpu=B200, layout=Layout(tensor=8), draft=8),
     "Inkling on arm64": candidate("inkling", gpu=GB200, layout=Layout(tensor=4)),

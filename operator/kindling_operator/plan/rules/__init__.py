@@ -31,6 +31,7 @@ OPTION_RULES: tuple[OptionRule, ...] = (
     hardware.combination_is_unverified,
     hardware.image_lacks_a_package,
     hardware.checkpoint_needs_another_transformers,
+    hardware.shares_have_no_memory,
     hardware.slices_do_not_add_up,
     # The layout.
     parallelism.tensor_is_no_size_of_the_model,

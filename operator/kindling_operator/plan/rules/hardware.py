@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kindling_operator.model.architecture import CapabilityStatus, Checkpoint, Device
 from kindling_operator.model.conditions import Reason
+from kindling_operator.model.objects import GpuShare
 from kindling_operator.plan.candidate import Candidate, Refusal
 from kindling_operator.plan.capabilities import (
     image_is_unknown,
@@ -75,12 +76,29 @@ def transformers_problem(subject: Subject, checkpoint: Checkpoint, device: Devic
     )
 
 
+def shares_have_no_memory(candidate: Candidate) -> Refusal | None:
+    """Every time share of a GPU sees the whole memory and none of it is its own: of two engines
+    that take what they see, one ends.
+
+    Source: NVIDIA's k8s-device-plugin, README (shared access to GPUs: no memory limits, and none
+    that the labels tell under MPS).
+    """
+    if candidate.gpu.share is not GpuShare.TIME:
+        return None
+    return Refusal(
+        Reason.NO_SUPPORTED_GPU,
+        f"The nodes share each {candidate.gpu.product} out in time, which gives an engine no memory"
+        " of its own: switch time-slicing and MPS off on them (nvidia.com/gpu.replicas 1), use MIG"
+        " slices, or select other nodes with spec.placement.nodeSelector.",
+    )
+
+
 def slices_do_not_add_up(candidate: Candidate) -> Refusal | None:
-    """No collective runs between MIG slices or time shares of GPUs.
+    """No collective runs between MIG slices.
 
     Source: NVIDIA's MIG user guide (no peer-to-peer and no NCCL between instances).
     """
-    if not candidate.gpu.sliced or candidate.layout.gpus == 1:
+    if candidate.gpu.share is not GpuShare.SLICE or candidate.layout.gpus == 1:
         return None
     return Refusal(
         Reason.UNSUPPORTED_PARALLELISM,

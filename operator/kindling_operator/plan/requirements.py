@@ -1,0 +1,83 @@
+"""What a pod demands of its node, so that the scheduler takes only nodes that the plan holds on.
+
+A demand is a node selector requirement of Kubernetes; the planner judges nodes by the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from kindling_operator.model.names import (
+    LABEL_ARCHITECTURE,
+    LABEL_DRIVER,
+    LABEL_DRIVER_OLD,
+    LABEL_GKE_SHARING,
+    LABEL_GPU_MEMORY,
+    LABEL_GPU_REPLICAS,
+    LABEL_GPU_SHARING,
+)
+from kindling_operator.model.objects import NodeView
+from kindling_operator.model.plan import NodeOperator, NodeRequirement
+from kindling_operator.plan.devices import GpuClass
+from kindling_operator.plan.versions import branch_of
+
+
+def _demands(gpu: GpuClass, floor: str) -> Iterator[NodeRequirement]:
+    """What a plan for a class of GPU and the driver floor of its image would have of a node."""
+    # A plan is judged by the image for one CPU architecture.
+    if gpu.architecture:
+        yield NodeRequirement(LABEL_ARCHITECTURE, NodeOperator.IN, (gpu.architecture,))
+    # Nodes of one product may have less memory than the plan was sized for.
+    yield NodeRequirement(LABEL_GPU_MEMORY, NodeOperator.GT, (str((gpu.memory >> 20) - 1),))
+    # CUDA's floor is a branch of the driver.
+    for label in (LABEL_DRIVER, LABEL_DRIVER_OLD):
+        if least := branch_of(floor):
+            yield NodeRequirement(label, NodeOperator.GT, (str(least - 1),))
+    # A time share of a GPU keeps the product's name where the device plugin is told so.
+    yield NodeRequirement(LABEL_GPU_REPLICAS, NodeOperator.LT, ("2",))
+    yield NodeRequirement(LABEL_GPU_SHARING, NodeOperator.NOT_IN, ("mps", "time-slicing"))
+    yield NodeRequirement(LABEL_GKE_SHARING, NodeOperator.NOT_IN, ("mps", "time-sharing"))
+
+
+def node_requirements(
+    gpu: GpuClass, floor: str, nodes: Iterable[NodeView]
+) -> tuple[NodeRequirement, ...]:
+    """The demands that every node of a pool meets: what some do not say is not asked of any.
+
+    `floor` is the least driver of the image, "" if none.
+    """
+    labels = {tuple(node.labels.get(key, "") for key in _KEYS) for node in nodes}
+    says = [dict(zip(_KEYS, (value or None for value in each), strict=True)) for each in labels]
+    return tuple(
+        demand for demand in _demands(gpu, floor) if all(_meets(each, demand) for each in says)
+    )
+
+
+def meets(labels: Mapping[str, str], requirements: Iterable[NodeRequirement]) -> bool:
+    """Whether a node may be taken, as the scheduler judges it."""
+    return all(_meets(labels, each) for each in requirements)
+
+
+def _meets(labels: Mapping[str, str | None], requirement: NodeRequirement) -> bool:
+    """Kubernetes' own rule (component-helpers, scheduling/corev1/nodeaffinity)."""
+    found = labels.get(requirement.key)
+    if requirement.operator is NodeOperator.NOT_IN:
+        return found not in requirement.values
+    if requirement.operator is NodeOperator.IN:
+        return found in requirement.values
+    if found is None or not found.isdecimal():
+        return False
+    bound = int(requirement.values[0])
+    return int(found) > bound if requirement.operator is NodeOperator.GT else int(found) < bound
+
+
+_KEYS: Final = (
+    LABEL_ARCHITECTURE,
+    LABEL_GPU_MEMORY,
+    LABEL_DRIVER,
+    LABEL_DRIVER_OLD,
+    LABEL_GPU_REPLICAS,
+    LABEL_GPU_SHARING,
+    LABEL_GKE_SHARING,
+)
