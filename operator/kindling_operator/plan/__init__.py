@@ -62,7 +62,8 @@ def plan(snapshot: Snapshot, key: Key, placed: Placements | None = None) -> Deci
         choice = replace(choice, accepted=_still_accepted(snapshot, model, frozen))
     # 6. Which of its groups exist, where a replica is more than one pod.
     judged = step.targets[0].revision.hash == wanted_hash(model) and not step.overdue
-    groups = with_groups(snapshot, model, step.targets, room=mine.room_now if judged else None)
+    room = mine.room_now if judged else None
+    groups = with_groups(snapshot, model, step.targets, room=room, short=mine.shortfall)
     step = replace(step, targets=groups.targets)
     return _decision(model, step, choice, frozen=frozen, mine=mine, groups=groups)
 

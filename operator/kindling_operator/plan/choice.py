@@ -77,11 +77,17 @@ def _placed(
     """The option with its nodes if it has room, without a KV tier that nobody asked for if only
     so."""
     names = room.place(option.demand, option.pool)
-    if names is None and asked_host_memory(subject) is None and option.sizing.host_tier:
-        option = without_tier(subject, option)
-        names = room.place(option.demand, option.pool)
+    if names is None and (least := _least(subject, option)) is not option:
+        option, names = least, room.place(least.demand, least.pool)
     if names is not None:
         yield option, names
+
+
+def _least(subject: Subject, option: Option) -> Option:
+    """The option as it is taken where memory is scarce: a KV tier only if that is asked for."""
+    if option.sizing.host_tier and asked_host_memory(subject) is None:
+        return without_tier(subject, option)
+    return option
 
 
 def _left_beside(option: Option, names: tuple[str, ...], room: Room) -> int:
@@ -90,11 +96,12 @@ def _left_beside(option: Option, names: tuple[str, ...], room: Room) -> int:
 
 
 def _no_room(subject: Subject, option: Option, room: Room) -> Verdict:
+    """What the option waits for: of memory, the least with which it would be taken."""
     if option.gpu is None and not any(_is_large_enough(node, option) for node in option.pool.nodes):
         return cpu_shortfall(subject, option.sizing, room.fleet)
     return replica_shortfall(
         subject.model.key,
-        option.demand,
+        _least(subject, option).demand,
         option.pool,
         room,
         show_foreign=subject.environment.name_foreign_holders,

@@ -23,6 +23,7 @@ from kindling_operator.model.plan import (
     Verdict,
 )
 from kindling_operator.model.snapshot import Snapshot
+from kindling_operator.plan.listing import lowered
 from kindling_operator.plan.workloads import group_sets
 
 HALF_GROUP: Final = timedelta(minutes=10)
@@ -70,13 +71,15 @@ def with_groups(
     targets: Iterable[RevisionTarget],
     *,
     room: int | None,
+    short: Verdict | None,
 ) -> Groups:
     """Choose the groups of each target, the wanted one first.
 
     `room` is how many replicas of that one run or have room now; None asks no such question.
+    `short` is what the next one lacks.
     """
     first, *others = (
-        _chosen(snapshot, model, target, room=room if number == 0 else None)
+        _chosen(snapshot, model, target, room=room if number == 0 else None, short=short)
         for number, target in enumerate(targets)
     )
     times = [each.look_again for each in (first, *others) if each.look_again is not None]
@@ -88,7 +91,12 @@ def with_groups(
 
 
 def _chosen(
-    snapshot: Snapshot, model: ParsedModel, target: RevisionTarget, *, room: int | None
+    snapshot: Snapshot,
+    model: ParsedModel,
+    target: RevisionTarget,
+    *,
+    room: int | None,
+    short: Verdict | None,
 ) -> Groups:
     revision, group = target.revision, target.revision.plan.group
     if group is None:
@@ -118,7 +126,7 @@ def _chosen(
     times = [time for time in (again, *(ends[number] for number in staying)) if time is not None]
     return Groups(
         (replace(target, revision=revision, groups=tuple(sorted(numbers))),),
-        waiting=_waiting(target, group, new=new, wanted=wanted, again=again),
+        waiting=_waiting(target, group, new=new, wanted=wanted, again=again, short=short),
         look_again=min(times, default=None),
     )
 
@@ -164,7 +172,13 @@ def _free_numbers(
 
 
 def _waiting(
-    target: RevisionTarget, group: GroupPlan, *, new: int, wanted: int, again: datetime | None
+    target: RevisionTarget,
+    group: GroupPlan,
+    *,
+    new: int,
+    wanted: int,
+    again: datetime | None,
+    short: Verdict | None,
 ) -> Verdict | None:
     """Why fewer groups are made than wanted."""
     if new == wanted:
@@ -172,15 +186,18 @@ def _waiting(
     gpu, have = target.revision.plan.gpu, target.replicas - wanted + new
     each = f"{gpu.count} x {gpu.product} free each" if gpu is not None else "room"
     near = " in one NVLink domain" if gpu is not None and gpu.one_clique else ""
+    needs = f"needs {group.size} nodes with {each}{near}"
     if again is not None:
         told = (
-            f"A replica needs {group.size} nodes with {each}{near} and found only a part of them"
-            f" within {HALF_GROUP // timedelta(minutes=1)} minutes, so it gave those back: free the"
-            f" rest or add nodes, it is tried again at {again:%H:%M} UTC."
+            f"A replica {needs} and found only a part of them within"
+            f" {HALF_GROUP // timedelta(minutes=1)} minutes, so it gave those back: free the rest"
+            f" or add nodes, it is tried again at {again:%H:%M} UTC."
         )
-    else:
-        told = (
-            f"{have} of {target.replicas} replicas have room, and another needs {group.size} nodes"
-            f" with {each}{near}: free them, add nodes or lower spec.replicas."
-        )
-    return Verdict(ConditionType.SCHEDULED, Reason.INSUFFICIENT_GPU, told)
+        return Verdict(ConditionType.SCHEDULED, Reason.INSUFFICIENT_GPU, told)
+    lacks = lowered(short.message) if short is not None else f"{needs}: free them or add nodes."
+    told = (
+        f"{have} of {target.replicas} replicas have room, and another does not:"
+        f" {lacks.rstrip('.')}, or lower spec.replicas."
+    )
+    reason = short.reason if short is not None else Reason.INSUFFICIENT_GPU
+    return Verdict(ConditionType.SCHEDULED, reason, told)

@@ -13,7 +13,7 @@ from kindling_operator.model.plan import Verdict, WeightsMount
 from kindling_operator.model.quantities import format_bytes
 from kindling_operator.plan.devices import selector_text
 from kindling_operator.plan.fleet import Fleet, Pool, domain
-from kindling_operator.plan.listing import joined
+from kindling_operator.plan.listing import few, joined
 from kindling_operator.plan.room import Amounts, Demand, Room
 from kindling_operator.plan.sizing import Sizing
 from kindling_operator.plan.subject import Subject
@@ -54,7 +54,7 @@ def replica_shortfall(
     if demand.gpu is None and not pool.nodes:
         return _waiting(Reason.NO_MATCHING_NODE, _NOBODY)
     if demand.nodes > 1:
-        return _group_shortfall(demand, pool, room)
+        return _group_shortfall(key, demand, pool, room, show_foreign=show_foreign)
     best = room.best(pool.nodes)
     if demand.gpu is not None and (
         best is None or room.left(best.name).gpus < demand.gpus_per_node
@@ -77,7 +77,7 @@ def _gpu_shortfall(
             Reason.INSUFFICIENT_GPU, f"Needs {what} and no usable node has any: add a node."
         )
     free = max(0, room.left(best.name).gpus)
-    held = _held_text(best.name, key, room, show_foreign=show_foreign)
+    held = _held_text([best.name], key, room, show_foreign=show_foreign)
     return _waiting(
         Reason.INSUFFICIENT_GPU,
         f"Needs {what}; best node {best.name} has {free} of {best.gpus} free{held}: free"
@@ -85,16 +85,21 @@ def _gpu_shortfall(
     )
 
 
-def _held_text(node: str, key: Key, room: Room, *, show_foreign: bool) -> str:
-    """Who has the GPUs of a node: ", 4 held by ml/a, 2 held in other namespaces"."""
-    parts = []
+def _held_text(nodes: Iterable[str], key: Key, room: Room, *, show_foreign: bool) -> str:
+    """Who has the GPUs of these nodes, the largest first: ", 4 held by ml/a, 2 held in other
+    namespaces"."""
+    names, parts = tuple(nodes), []
     for verb, books in (("held", room.held), ("reserved", room.reserved)):
-        holders = sorted(books.get(node, {}).items())
-        shown = [(h, n) for h, n in holders if show_foreign or h.namespace == key.namespace]
-        hidden = sum(n for _, n in holders) - sum(n for _, n in shown)
+        counts: Counter[Key] = Counter()
+        for name in names:
+            counts.update(books.get(name, {}))
+        shown = [h for h in counts if show_foreign or h.namespace == key.namespace]
+        shown.sort(key=lambda holder: (-counts[holder], holder))
+        hidden = counts.total() - sum(counts[holder] for holder in shown)
         by = "by" if verb == "held" else "for"
         where = "in" if verb == "held" else "for"
-        parts += [f"{count} {verb} {by} {holder}" for holder, count in shown]
+        told = few([f"{counts[holder]} {verb} {by} {holder}" for holder in shown])
+        parts += [told] if told else []
         parts += [f"{hidden} {verb} {where} other namespaces"] if hidden else []
     return "".join(f", {part}" for part in parts)
 
@@ -125,7 +130,9 @@ def _share_short(left: Amounts, need: Amounts) -> float:
     return sum(a / b for a, b in zip(short, need, strict=True) if b)
 
 
-def _group_shortfall(demand: Demand, pool: Pool, room: Room) -> Verdict:
+def _group_shortfall(
+    key: Key, demand: Demand, pool: Pool, room: Room, *, show_foreign: bool
+) -> Verdict:
     """Too few nodes have room at the same time for a replica of several pods."""
     free = list(room.fitting(demand, pool))
     count, where = len(free), ""
@@ -133,11 +140,13 @@ def _group_shortfall(demand: Demand, pool: Pool, room: Room) -> Verdict:
         domains = Counter(domain(room.fleet.node(name)) for name in free)
         count, where = max(domains.values(), default=0), " of one NVLink domain"
     have = f"{count} of one have" if demand.one_clique else f"{count} of {len(pool.nodes)} have"
+    taken = [n.name for n in pool.nodes if room.left(n.name).gpus < demand.gpus_per_node]
     return _waiting(
-        Reason.INSUFFICIENT_GPU,
+        Reason.INSUFFICIENT_GPU if taken else Reason.INSUFFICIENT_RESOURCES,
         f"Needs {demand.nodes} nodes{where} with {demand.gpus_per_node} x {_product(demand)},"
         f" {_cpus(demand.cpu_millis)} CPU and {format_bytes(demand.memory)} of memory free each;"
-        f" {have} that: free {max(1, demand.nodes - count)} more or add nodes.",
+        f" {have} that{_held_text(taken, key, room, show_foreign=show_foreign)}:"
+        f" free {max(1, demand.nodes - count)} more or add nodes.",
     )
 
 

@@ -1,5 +1,6 @@
 """What a model waits for: the number, the nearest node, who has it, and the fix."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -23,15 +24,15 @@ from kindling_operator.model.objects import ClaimView, DeviceHold, NodeUse, Node
 from kindling_operator.model.plan import Verdict
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan import plan
-from kindling_operator.plan.devices import gpu_class
 from kindling_operator.plan.fleet import fleet_of
-from kindling_operator.plan.room import Demand, room_of
-from kindling_operator.plan.shortfall import replica_shortfall
 from kindling_operator.plan.silent import unplannable
 
 A = Key("ml", "a")
 FLINT = catalog_spec("flint")
-H200 = gpu_class(gpu_node("x"))
+RACK = catalog_spec(
+    "inkling", model={"checkpoint": "NVFP4"}, placement={"parallelism": {"tensor": 8}}
+)
+"""A replica of two nodes of four GPUs in one NVLink domain."""
 
 
 def waits(snapshot: Snapshot, key: Key = A) -> Verdict:
@@ -71,6 +72,48 @@ def test_a_node_with_free_gpus_whose_other_pods_leave_too_little(
     verdict = waits(replace(found, used=used(**taken)))
 
     assert (verdict.reason, verdict.message) == (Reason.INSUFFICIENT_RESOURCES, message)
+
+
+FREED = re.compile(r"free ([0-9.]+) GiB of memory or add a node\.$")
+
+
+@pytest.mark.parametrize(
+    ("asked", "missing"), [({}, "7.0"), ({"cache": {"hostMemory": "48Gi"}}, "55.0")]
+)
+def test_the_memory_to_free_is_what_lets_the_model_start(
+    asked: Mapping[str, Any], missing: str
+) -> None:
+    """A KV tier in host memory that nobody asked for is given up for it, one that is asked for is
+    not; as much as the message says is enough, and nothing less."""
+    spec = {**FLINT, **asked}
+    memory = gpu_node("gpu-0").memory
+    found = cluster(gpu_node("gpu-0"), spec=spec).snapshot()
+    full = memory - 15 * GIB
+
+    message = waits(replace(found, used=used(memory=full))).message
+
+    told = FREED.search(message)
+    assert told is not None, message
+    assert told[1] == missing
+    freed = int(float(told[1]) * GIB)
+    assert plan(replace(found, used=used(memory=full - freed)), A).targets
+    assert not plan(replace(found, used=used(memory=full - freed + GIB // 10)), A).targets
+
+
+def test_the_memory_of_a_group_is_what_lets_it_start() -> None:
+    """The nodes of a group have room for it without the tier that nobody asked for."""
+    nodes = [gpu_node(f"n{number}", gpus=4, clique="x") for number in range(2)]
+    full = {node.name: NodeUse(memory=node.memory - GIB) for node in nodes}
+    found = cluster(*nodes, spec=RACK).snapshot()
+
+    verdict = waits(replace(found, used=full))
+
+    assert verdict.reason is Reason.INSUFFICIENT_RESOURCES
+    told = re.search(r"and ([0-9.]+) GiB of memory free each; 0 of one have that", verdict.message)
+    assert told is not None, verdict.message
+    left = int((float(told[1]) + 0.1) * GIB)
+    roomy = {node.name: NodeUse(memory=node.memory - left) for node in nodes}
+    assert plan(replace(found, used=roomy), A).targets
 
 
 def test_a_pod_on_cpu_waits_for_what_others_take() -> None:
@@ -133,20 +176,55 @@ def test_a_model_that_waits_is_told_who_behind_it_passes() -> None:
 
 
 def test_a_group_says_how_many_nodes_have_room() -> None:
-    nodes = [gpu_node(f"n{i}", gpus=4, clique="x" if i < 2 else "y") for i in range(5)]
-    fleet = fleet_of(nodes)
-    room = room_of(fleet, [foreign_pod("n4", gpus=1)])
-    (pool,) = fleet.pools(None)
-    demand = Demand(H200, gpus_per_node=4, nodes=4, cpu_millis=4000, memory=GIB)
+    nodes = [gpu_node(f"n{number}", gpus=4, clique="xxy"[number]) for number in range(3)]
+    found = cluster(*nodes, spec=RACK)
+    found.pods = (foreign_pod("n1", gpus=1),)
 
-    apart = replica_shortfall(A, replace(demand, nodes=5), pool, room, show_foreign=False)
-    together = replica_shortfall(
-        A, replace(demand, one_clique=True), pool, room, show_foreign=False
+    message = waits(found.snapshot()).message
+
+    assert message.startswith("Needs 2 nodes of one NVLink domain with 4 x NVIDIA-H200, ")
+    assert message.endswith(
+        "; 1 of one have that, 1 held in other namespaces: free 1 more or add nodes."
     )
 
-    assert apart.message.endswith("4 of 5 have that: free 1 more or add nodes.")
-    assert "Needs 4 nodes of one NVLink domain with 4 x NVIDIA-H200" in together.message
-    assert together.message.endswith("2 of one have that: free 2 more or add nodes.")
+
+@pytest.mark.parametrize(
+    ("named", "held"),
+    [
+        (False, "4 held by ml/evaluation, 1 held by ml/notebook, 6 held in other namespaces"),
+        (True, "6 held by other/training, 4 held by ml/evaluation, 1 held by ml/notebook"),
+    ],
+)
+def test_a_group_that_waits_says_who_has_the_gpus(named: bool, held: str) -> None:
+    """Counted over the nodes that have too few."""
+    nodes = [gpu_node(f"n{number}", gpus=4, clique="x") for number in range(4)]
+    found = cluster(*nodes, spec=RACK)
+    found.environment = environment(name_foreign_holders=named)
+    found.pods = (
+        foreign_pod("n0", gpus=3),
+        foreign_pod("n1", gpus=3),
+        foreign_pod("n1", gpus=1, name="notebook", namespace="ml"),
+        foreign_pod("n2", gpus=4, name="evaluation", namespace="ml"),
+    )
+
+    message = waits(found.snapshot()).message
+
+    assert f"; 1 of one have that, {held}: free 1 more or add nodes." in message
+
+
+@pytest.mark.parametrize("spec", [RACK, FLINT], ids=["a group", "one node"])
+def test_many_holders_with_long_names_leave_the_fix_in_the_message(spec: Any) -> None:
+    nodes = [gpu_node(f"n{number}", gpus=4, clique="x") for number in range(8)]
+    found = cluster(*nodes, spec=spec)
+    found.pods = tuple(
+        foreign_pod(f"n{number % 8}", gpus=1, name=f"{'long-' * 40}{number:02}", namespace="ml")
+        for number in range(32)
+    )
+
+    message = waits(found.snapshot()).message
+
+    assert " 1 held by ml/long-" in message
+    assert re.search(r" and [0-9]+ more: free [12]( more)? or add (nodes|a node)\.$", message)
 
 
 SILENT = {
