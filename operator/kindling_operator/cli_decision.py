@@ -13,12 +13,11 @@ from kindling_operator.model.objects import PodView
 from kindling_operator.model.plan import Decision, EnginePlan, RolloutState, Verdict
 from kindling_operator.model.quantities import format_bytes
 from kindling_operator.model.status import RejectedOption
+from kindling_operator.plan.listing import few
 
 _FACT = 13
 OPTIONS = 8
 """Rejected options that are told of: the nearest are those that a person would ask about."""
-_PLACES = 6
-"""Nodes that are named before the rest is only counted."""
 
 
 def decision_text(
@@ -133,13 +132,7 @@ def _placement(plan: EnginePlan, nodes: Sequence[str]) -> str:
     )
     if plan.gpu is not None and plan.gpu.one_clique:
         text += ", in one NVLink domain"
-    return f"{text}; on {named(nodes)}" if nodes else text
-
-
-def named(nodes: Sequence[str]) -> str:
-    """Places by name, the rest as a number."""
-    shown = ", ".join(nodes[:_PLACES])
-    return shown if len(nodes) <= _PLACES else f"{shown} and {len(nodes) - _PLACES} more"
+    return f"{text}; on {few(nodes)}" if nodes else text
 
 
 def places_of(pods: Iterable[PodView], kept: Iterable[Sequence[str]]) -> tuple[str, ...]:

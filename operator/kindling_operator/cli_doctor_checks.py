@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kindling_operator import __version__
 from kindling_operator.cli_doctor_facts import RIGHTS, Cluster
-from kindling_operator.cli_doctor_finding import Finding, fail, ok, shown, unread, warn
+from kindling_operator.cli_doctor_finding import Finding, fail, ok, unread, warn
 from kindling_operator.cli_doctor_nodes import (
     drivers_are_new_enough,
     gpu_labels_are_complete,
@@ -20,6 +20,7 @@ from kindling_operator.cli_doctor_nodes import (
 from kindling_operator.kube.kinds import MODEL
 from kindling_operator.model import names
 from kindling_operator.observe.fields import items, mapping, text
+from kindling_operator.plan.listing import few
 from kindling_operator.schema.crd import root_schema
 
 OLDEST_MINOR: Final = 31
@@ -159,7 +160,7 @@ def namespaces_have_a_level(cluster: Cluster) -> Iterator[Finding]:
         yield warn(
             check,
             f"{len(loose)} of {len(found)} namespaces with models or the operator do not enforce"
-            f" the level restricted ({shown(loose)}): label them"
+            f" the level restricted ({few(loose)}): label them"
             " pod-security.kubernetes.io/enforce=restricted, Kindling's pods comply.",
         )
     elif found:
@@ -181,13 +182,13 @@ def the_crd_is_this_versions(cluster: Cluster) -> Iterator[Finding]:
         yield fail(
             check,
             f"{len(lacking)} of {len(wanted)} fields of this version are missing"
-            f" ({shown(lacking)}): upgrade the CRD with the chart, or use the command line of the"
+            f" ({few(lacking)}): upgrade the CRD with the chart, or use the command line of the"
             " operator's version.",
         )
     elif further:
         yield warn(
             check,
-            f"{len(further)} fields are unknown to this version ({shown(further)}): use the"
+            f"{len(further)} fields are unknown to this version ({few(further)}): use the"
             " command line of the operator's version.",
         )
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -46,9 +45,3 @@ def unread(check: str, plural: str) -> Finding:
         f"Not looked at, because you may not list {plural}: ask for a ClusterRole with the verb"
         f" list on {plural}.",
     )
-
-
-def shown(names: Sequence[str]) -> str:
-    """The first of them, the rest as a number."""
-    head = ", ".join(names[:4])
-    return head if len(names) <= 4 else f"{head} and {len(names) - 4} more"

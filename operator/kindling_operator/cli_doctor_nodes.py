@@ -7,11 +7,13 @@ from typing import Final
 
 from kindling_operator.catalog import runtimes
 from kindling_operator.cli_doctor_facts import Cluster
-from kindling_operator.cli_doctor_finding import Finding, fail, ok, shown, unread, warn
+from kindling_operator.cli_doctor_finding import Finding, fail, ok, unread, warn
 from kindling_operator.model import names
 from kindling_operator.model.objects import GpuShare, NodeView
 from kindling_operator.observe.nodes import node
 from kindling_operator.plan.devices import gpu_class
+from kindling_operator.plan.listing import few
+from kindling_operator.plan.versions import branch_of, is_too_old
 
 _GFD: Final = (
     names.LABEL_GPU_PRODUCT,
@@ -36,7 +38,7 @@ def gpus_can_be_requested(cluster: Cluster) -> Iterator[Finding]:
         yield fail(
             check,
             f"{_of(silent, found)} have an NVIDIA device and advertise no {names.GPU_RESOURCE}"
-            f" ({shown(silent)}): install NVIDIA's device plugin, or map the DRA DeviceClass to"
+            f" ({few(silent)}): install NVIDIA's device plugin, or map the DRA DeviceClass to"
             f" {names.GPU_RESOURCE}.",
         )
     gpus = [node for node in found if node.gpus]
@@ -44,7 +46,7 @@ def gpus_can_be_requested(cluster: Cluster) -> Iterator[Finding]:
     if fewer:
         yield warn(
             check,
-            f"{_of(fewer, gpus)} advertise fewer GPUs than they have ({shown(fewer)}): look for"
+            f"{_of(fewer, gpus)} advertise fewer GPUs than they have ({few(fewer)}): look for"
             " unhealthy devices in the log of NVIDIA's device plugin.",
         )
     if gpus and not silent and not fewer:
@@ -69,7 +71,7 @@ def gpu_labels_are_complete(cluster: Cluster) -> Iterator[Finding]:
         missing = [label for label in _GFD if any(not node.labels.get(label) for node in unknown)]
         yield fail(
             check,
-            f"{_of(bad, gpus)} with GPUs lack {', '.join(missing)} ({shown(bad)}): install"
+            f"{_of(bad, gpus)} with GPUs lack {', '.join(missing)} ({few(bad)}): install"
             " NVIDIA's GPU feature discovery, without it a plan does not know them.",
         )
     else:
@@ -83,41 +85,44 @@ def gpus_are_whole(cluster: Cluster) -> Iterator[Finding]:
     if sliced:
         yield warn(
             "GPU sharing",
-            f"{_of(sliced, gpus)} share their GPUs out in slices ({shown(sliced)}): a replica"
+            f"{_of(sliced, gpus)} share their GPUs out in slices ({few(sliced)}): a replica"
             " gets one slice there and never several, switch MIG off for larger models.",
         )
     timed = [node.name for node in gpus if node.share is GpuShare.TIME]
     if timed:
         yield warn(
             "GPU sharing",
-            f"{_of(timed, gpus)} share their GPUs out in time ({shown(timed)}): no replica goes"
+            f"{_of(timed, gpus)} share their GPUs out in time ({few(timed)}): no replica goes"
             " there, as it would have no memory of its own, switch time-slicing and MPS off.",
         )
 
 
 def drivers_are_new_enough(cluster: Cluster) -> Iterator[Finding]:
-    """The runtime image's CUDA needs a driver of at least its floor."""
+    """The runtime image's CUDA needs a driver of its branch or a later one."""
     check, floor = "GPU driver", runtimes.load("cuda").driver
     gpus = [node for node in _views(cluster) if node.gpus]
-    drivers = {node.name: node.driver for node in gpus}
-    old = [name for name, driver in drivers.items() if driver and _newer(floor, driver)]
-    silent = [name for name, driver in drivers.items() if not driver]
+    branches = {node.name: branch_of(node.driver) for node in gpus}
+    old = [name for name, branch in branches.items() if is_too_old(branch, floor)]
+    silent = [name for name, branch in branches.items() if not branch]
+    known = [node.driver for node in gpus if branches[node.name]]
+    lowest = min(known, key=_version, default="")
     if old:
-        lowest = min((drivers[name] for name in old), key=_version)
         yield fail(
             check,
-            f"{_of(old, gpus)} with GPUs have a driver older than {floor}, the oldest is {lowest}"
-            f" ({shown(old)}): upgrade it, the runtime image does not start on them.",
+            f"{_of(old, gpus)} with GPUs have a driver before branch {branch_of(floor)}, the oldest"
+            f" is {lowest} ({few(old)}): upgrade it, the runtime image does not start on them.",
         )
     if silent:
         yield warn(
             check,
-            f"{_of(silent, gpus)} with GPUs do not say their driver ({shown(silent)}): check that"
-            f" it is {floor} or newer, or upgrade GPU feature discovery.",
+            f"{_of(silent, gpus)} with GPUs do not say their driver ({few(silent)}): check that it"
+            f" is of branch {branch_of(floor)} or newer, or upgrade GPU feature discovery.",
         )
     if gpus and not old and not silent:
-        lowest = min(drivers.values(), key=_version)
-        yield ok(check, f"{lowest} is the oldest of {len(gpus)} nodes, {floor} is needed.")
+        yield ok(
+            check,
+            f"{lowest} is the oldest of {len(gpus)} nodes, branch {branch_of(floor)} is needed.",
+        )
 
 
 def _views(cluster: Cluster) -> tuple[NodeView, ...]:
@@ -126,12 +131,6 @@ def _views(cluster: Cluster) -> tuple[NodeView, ...]:
 
 def _has_device(node: NodeView) -> bool:
     return any(node.labels.get(label) == "true" for label in _PRESENT)
-
-
-def _newer(one: str, other: str) -> bool:
-    """Whether version `one` is newer, as far as both are numbers."""
-    first, second = _version(one), _version(other)
-    return first > second[: len(first)]
 
 
 def _version(word: str) -> tuple[int, ...]:

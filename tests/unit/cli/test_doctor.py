@@ -1,11 +1,14 @@
 """What `kindling doctor` finds: the sentence that the user reads, with the number and the fix."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
+from tests.support.builders import catalog_spec
 from tests.support.onenode import ROOT
+from tests.support.planning import kindling_plan, node
 
 from kindling_operator import __version__
 from kindling_operator.cli_doctor import report
@@ -83,7 +86,7 @@ def test_a_cluster_that_has_everything() -> None:
         "Kubernetes         ok   v1.34.2-eks-ecaa3a6, at least 1.31 is needed.",
         "GPUs               ok   32 on 4 nodes can be requested.",
         "GPU labels         ok   4 of 4 nodes with GPUs say product and memory.",
-        "GPU driver         ok   580.105.08 is the oldest of 4 nodes, 580.65 is needed.",
+        "GPU driver         ok   580.105.08 is the oldest of 4 nodes, branch 580 is needed.",
         "LeaderWorkerSet    ok   leaderworkerset.x-k8s.io/v1 is served, its controller is v0.8.1.",
         "Inference gateway  ok   inference.networking.k8s.io v1 is served.",
         "Metrics            ok   metrics.k8s.io v1beta1 is served.",
@@ -127,7 +130,7 @@ def fields() -> int:
             with_labels({"nvidia.com/cuda.driver-version.full": "570.195.03"}, first=2),
             "GPU driver",
             Level.FAIL,
-            "2 of 4 nodes with GPUs have a driver older than 580.65, the oldest is 570.195.03"
+            "2 of 4 nodes with GPUs have a driver before branch 580, the oldest is 570.195.03"
             " (ip-10-0-16-11.us-west-2.compute.internal,"
             " ip-10-0-16-12.us-west-2.compute.internal): upgrade it, the runtime image does not"
             " start on them.",
@@ -231,6 +234,28 @@ def test_what_is_amiss_is_told_with_its_number_and_its_fix(
     cluster: Cluster, check: str, level: Level, message: str
 ) -> None:
     assert one(cluster, check) == (level, message)
+
+
+@pytest.mark.parametrize(
+    ("driver", "level"),
+    [
+        ("535.104.05", Level.FAIL),
+        ("579.99", Level.FAIL),
+        ("580.10.01", Level.OK),
+        ("590.44", Level.OK),
+        ("unknown", Level.WARN),
+    ],
+)
+def test_the_doctor_fails_the_drivers_that_a_plan_refuses(
+    tmp_path: Path, driver: str, level: Level
+) -> None:
+    label: dict[str, Any] = {"cuda.driver-version.full": driver}
+    of_nvidia = {f"nvidia.com/{name}": value for name, value in label.items()}
+    found, _ = one(with_labels(of_nvidia, first=4), "GPU driver")
+    said = kindling_plan(tmp_path, catalog_spec("flint"), node("gpu-0", **label))
+
+    assert found is level
+    assert (said.code == 1) is (level is Level.FAIL), said.message
 
 
 def test_a_device_that_nobody_can_request() -> None:
