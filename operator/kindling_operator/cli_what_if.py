@@ -14,6 +14,7 @@ from kindling_operator.model.status import RejectedOption
 from kindling_operator.plan import plan
 from kindling_operator.plan.checks import judge
 from kindling_operator.plan.fleet import fleet_of
+from kindling_operator.plan.refusal import rejected
 from kindling_operator.plan.search import search
 from kindling_operator.plan.subject import subject_of
 
@@ -31,10 +32,7 @@ def considered(snapshot: Snapshot, key: Key) -> tuple[RejectedOption, ...]:
     if subject is None or judge(subject) is not None:
         return ()
     found = search(subject, fleet_of(snapshot.nodes))
-    return tuple(
-        RejectedOption(option=each.name, reason=each.reason.value, message=each.message)
-        for each in found.rejected
-    )
+    return tuple(rejected(each.name, each.reason.value, each.message) for each in found.rejected)
 
 
 def awaited(snapshot: Snapshot, key: Key, earlier: Sequence[Key]) -> tuple[Key, ...]:

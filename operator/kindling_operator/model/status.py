@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from kindling_operator.model.conditions import Condition
+from kindling_operator.model.conditions import MESSAGE_BYTES, Condition
 from kindling_operator.model.fields import MAX_EXACT, doc
 
 MAX_REJECTED = 20
@@ -23,7 +23,7 @@ Whole = Annotated[int, Meta(ge=0, le=MAX_EXACT)]
 ReplicaTotal = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Short = Annotated[str, Meta(max_length=63)]
 Line = Annotated[str, Meta(max_length=MAX_LINE)]
-Sentence = Annotated[str, Meta(max_length=1024)]
+Sentence = Annotated[str, Meta(max_length=MESSAGE_BYTES)]
 Decimal = Annotated[str, Meta(max_length=16)]
 
 

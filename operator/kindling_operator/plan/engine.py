@@ -34,6 +34,7 @@ from kindling_operator.plan.memory import GIB, shared_memory, storage_items, tot
 from kindling_operator.plan.mounts import weights_mount
 from kindling_operator.plan.offload import host_tier, kv_layout_of
 from kindling_operator.plan.ranks import group_plan
+from kindling_operator.plan.refusal import rejected
 from kindling_operator.plan.requirements import node_requirements
 from kindling_operator.plan.search import Option, Search, preference
 from kindling_operator.plan.subject import Subject
@@ -57,7 +58,7 @@ def engine_plan(subject: Subject, option: Option, found: Search) -> EnginePlan:
     drain = ceil(duration_seconds(subject.spec.rollout.drain_deadline))
     startup = _startup_seconds(option)
     tier = _tier(subject, option)
-    rejected = _rejected(option, found)
+    others = _rejected(option, found)
     return EnginePlan(
         summary=_summary(option),
         model=subject.entry.name,
@@ -86,8 +87,8 @@ def engine_plan(subject: Subject, option: Option, found: Search) -> EnginePlan:
         speed=option.speed,
         why=_why(option),
         warning=option.warning,
-        rejected=rejected[:MAX_REJECTED],
-        rejected_total=len(rejected),
+        rejected=others[:MAX_REJECTED],
+        rejected_total=len(others),
     )
 
 
@@ -192,18 +193,11 @@ def _startup_seconds(option: Option) -> int:
 def _rejected(taken: Option, found: Search) -> tuple[RejectedOption, ...]:
     """The options that fit first, then those that do not, the nearest first."""
     others = (
-        RejectedOption(
-            option=option.name,
-            reason="NotPreferred",
-            message=_not_preferred(option, taken),
-        )
+        rejected(option.name, "NotPreferred", _not_preferred(option, taken))
         for option in found.options
         if option.name != taken.name
     )
-    misfits = (
-        RejectedOption(option=each.name, reason=each.reason.value, message=each.message)
-        for each in found.rejected
-    )
+    misfits = (rejected(each.name, each.reason.value, each.message) for each in found.rejected)
     return (*others, *misfits)
 
 

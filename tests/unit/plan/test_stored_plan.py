@@ -1,17 +1,23 @@
 """A plan that is stored answers for the fields that it depends on, and for no others."""
 
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from tests.support.builders import Cluster, tiny_spec
+from msgspec import structs
+from tests.support.builders import Cluster, catalog_spec, environment, gpu_node, tiny_spec
 from tests.support.manifests import merged
+from tests.support.planning import kindling_plan, node
 from tests.support.spec_fields import REFUSED
 
-from kindling_operator.model.conditions import ConditionType, Reason
+from kindling_operator.model.architecture import Capability, CapabilityStatus, Device
+from kindling_operator.model.conditions import MESSAGE_BYTES, ConditionType, Reason, fit_message
 from kindling_operator.model.outcome import Outcome
 from kindling_operator.model.plan import Decision
-from kindling_operator.model.status import InferenceModelStatus
+from kindling_operator.model.status import InferenceModelStatus, PlanStatus
 from kindling_operator.report.status import status
+from kindling_operator.schema.crd import crd
 
 
 def current(decision: Decision) -> str:
@@ -144,3 +150,50 @@ def test_a_plan_that_is_held_is_not_the_one_that_serves() -> None:
         f"The plan tiny-{new} failed and is held beside the one that serves: correct the spec, or"
         " set onFailure to Rollback.",
     )
+
+
+def with_a_long_reason(words: str) -> Cluster:
+    """Flint on a node of each kind, and an image whose owner wrote a lot about one of them."""
+    base = environment()
+    facts = base.own_runtime(Device.GPU)
+    capability = Capability(
+        status=CapabilityStatus.BROKEN, gpu_architecture="sm90", reason=words, source="a test"
+    )
+    models = tuple(
+        structs.replace(model, capabilities=(capability, *model.capabilities))
+        for model in facts.models
+    )
+    told_more = structs.replace(facts, models=models)
+    runtimes = {**base.runtimes, facts.name: told_more}
+    nodes = (gpu_node("gpu-0"), gpu_node("gpu-1", "NVIDIA-B200"))
+    found = Cluster(nodes=nodes, environment=environment(runtimes=runtimes))
+    return found.apply(catalog_spec("flint"))
+
+
+@pytest.mark.parametrize("words", ["so long " * 400, "ü" * 5000], ids=["words", "one word"])
+def test_a_rejected_option_is_told_of_within_what_status_holds(words: str) -> None:
+    """Else the API server would refuse the status, and the stored plan would be unreadable."""
+    found = with_a_long_reason(words)
+    name = current(found.step())
+
+    assert current(found.serve(name, node="gpu-1", gpus=1).step()) == name
+    wire = told(found).to_wire()
+    msgspec.convert(wire, InferenceModelStatus)
+    messages = [each["message"] for each in wire["plan"]["rejected"]]
+    assert any(message.endswith(" …") for message in messages)
+    assert all(message == fit_message(message) for message in messages)
+    (schema,) = crd()["spec"]["versions"]
+    plan_schema = schema["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["plan"]
+    bound = plan_schema["properties"]["rejected"]["items"]["properties"]["message"]["maxLength"]
+    assert bound == MESSAGE_BYTES
+
+
+def test_the_name_of_a_rejected_option_is_cut_too(tmp_path: Path) -> None:
+    """A node may say anything of its GPUs, as far as a file goes."""
+    label: dict[str, Any] = {"gpu.product": "NVIDIA-" + "X" * 400}
+    nodes = [node("gpu-0"), node("gpu-1", **label)]
+
+    said = kindling_plan(tmp_path, catalog_spec("flint"), *nodes)
+
+    msgspec.convert(said.status, PlanStatus)
+    assert any("X" * 200 in option for option in said.rejected)
