@@ -12,7 +12,7 @@ from kindling_operator.model.conditions import ConditionType
 from kindling_operator.model.objects import PodView
 from kindling_operator.model.plan import Decision, EnginePlan, RolloutState, Verdict
 from kindling_operator.model.quantities import format_bytes
-from kindling_operator.model.status import RejectedOption
+from kindling_operator.model.status import MAX_REJECTED, RejectedOption
 from kindling_operator.plan.listing import few
 
 _FACT = 13
@@ -33,15 +33,13 @@ def decision_text(
     `nodes` are the places that its pods are on, or would go to (`places_of`); `later` is what a
     model that waits would run once there is room, `considered` what was judged for a refused one.
     """
-    lines = [*_head(decision, terminal)]
+    lines = [*_head(decision, terminal), *_rejected(considered, len(considered), terminal)]
     if decision.current is not None:
         lines += _standing(decision, terminal)
         lines += _plan(decision.current.plan, terminal, nodes)
     elif later is not None:
         lines += _fact("then", later.summary, terminal)
         lines += _plan(later, terminal, nodes=())
-    else:
-        lines += _rejected(considered, len(considered), terminal)
     return "\n".join(lines)
 
 
@@ -186,4 +184,5 @@ def _rejected(rejected: Sequence[RejectedOption], total: int, terminal: Terminal
         last = why
     yield from terminal.table(rows, indent="    ", tone=Tone.FAINT)
     if total > OPTIONS:
-        yield f"    and {total - OPTIONS} more; -o json has the nearest {len(rejected)}"
+        nearest = min(len(rejected), MAX_REJECTED)
+        yield f"    and {total - OPTIONS} more; -o json has the nearest {nearest}"

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import yaml
@@ -19,15 +19,14 @@ from kindling_operator.cli_summary import summary_lines
 from kindling_operator.cli_terminal import Terminal
 from kindling_operator.cli_what_if import considered
 from kindling_operator.model.names import Key
-from kindling_operator.model.plan import Decision
+from kindling_operator.model.plan import Decision, EnginePlan
 from kindling_operator.model.snapshot import Snapshot
+from kindling_operator.model.status import MAX_REJECTED
 from kindling_operator.plan import plan
 from kindling_operator.plan.course import lacks_room
 from kindling_operator.plan.placement import Placements, placements
 from kindling_operator.render import render
 from kindling_operator.report.status import plan_status
-
-FORMATS = ("table", "json", "yaml")
 
 
 def plan_command(options: argparse.Namespace) -> int:
@@ -35,10 +34,7 @@ def plan_command(options: argparse.Namespace) -> int:
     snapshot, keys = _offline(options) if options.nodes else _live(options)
     placed = placements(snapshot)
     decisions = [_told(plan(snapshot, key, placed), placed) for key in keys]
-    if options.output == "table":
-        print(_table(snapshot, placed, decisions))
-    else:
-        print({"json": _json, "yaml": _yaml}[options.output](snapshot, decisions))
+    print(_WRITERS[options.output](snapshot, placed, decisions))
     return REFUSED if any(obstacle(decision) for decision in decisions) else 0
 
 
@@ -84,23 +80,28 @@ def _table(snapshot: Snapshot, placed: Placements, decisions: Sequence[Decision]
 
 def _text(snapshot: Snapshot, placed: Placements, decision: Decision, terminal: Terminal) -> str:
     key = decision.key
-    turn = placed.of(key) if key in placed else None
-    waits = turn is not None and decision.refused is None and decision.current is None
+    kept = placed.of(key).nodes if key in placed else ()
     return decision_text(
         decision,
         terminal,
-        nodes=places_of(snapshot.pods_of(key), turn.nodes if turn is not None else ()),
-        later=turn.choice.plan if turn is not None and waits else None,
+        nodes=places_of(snapshot.pods_of(key), kept),
+        later=_later(placed, decision),
         considered=considered(snapshot, key) if decision.refused is not None else (),
     )
 
 
-def _json(_snapshot: Snapshot, decisions: Sequence[Decision]) -> str:
-    found = [_machine(decision) for decision in decisions]
+def _later(placed: Placements, decision: Decision) -> EnginePlan | None:
+    """What a model of which nothing runs would run once there is room."""
+    waits = decision.refused is None and decision.current is None and decision.key in placed
+    return placed.of(decision.key).choice.plan if waits else None
+
+
+def _json(snapshot: Snapshot, placed: Placements, decisions: Sequence[Decision]) -> str:
+    found = [_machine(snapshot, placed, decision) for decision in decisions]
     return json.dumps(found[0] if len(found) == 1 else found, indent=2)
 
 
-def _machine(decision: Decision) -> dict[str, Any]:
+def _machine(snapshot: Snapshot, placed: Placements, decision: Decision) -> dict[str, Any]:
     said = obstacle(decision) or decision.verdicts[0]
     status = plan_status(decision)
     return {
@@ -110,10 +111,21 @@ def _machine(decision: Decision) -> dict[str, Any]:
         "reason": said.reason.value,
         "message": said.message,
         "plan": msgspec.to_builtins(status) if status is not None else None,
+        **_without_plan(snapshot, placed, decision),
     }
 
 
-def _yaml(snapshot: Snapshot, decisions: Sequence[Decision]) -> str:
+def _without_plan(snapshot: Snapshot, placed: Placements, decision: Decision) -> dict[str, Any]:
+    """The options that were looked at where `plan` does not tell of them."""
+    later = _later(placed, decision)
+    if decision.refused is None and later is None:
+        return {}
+    options = later.rejected if later is not None else considered(snapshot, decision.key)
+    total = later.rejected_total if later is not None else len(options)
+    return {"rejected": msgspec.to_builtins(options[:MAX_REJECTED]), "rejectedTotal": total}
+
+
+def _yaml(snapshot: Snapshot, _placed: Placements, decisions: Sequence[Decision]) -> str:
     manifests = [
         _printable(manifest) for decision in decisions for manifest in render(snapshot, decision)
     ]
@@ -124,3 +136,7 @@ def _printable(manifest: dict[str, Any]) -> dict[str, Any]:
     """Without the owner, which has no uid before the API server has given it one."""
     metadata = {k: v for k, v in manifest["metadata"].items() if k != "ownerReferences"}
     return {**manifest, "metadata": metadata}
+
+
+_WRITERS: Final = {"table": _table, "json": _json, "yaml": _yaml}
+FORMATS = tuple(_WRITERS)

@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from tests.support.builders import catalog_spec, tiny_spec
 from tests.support.plan_files import HOLDER, HUGE, LAPTOP, Files, model
+from tests.support.planning import node
 
 from kindling_operator.cli import main
 from kindling_operator.model.names import CHILD_KINDS, OPTIONAL_KINDS
@@ -131,6 +133,58 @@ def test_json_has_what_status_has(files: Files, capsys: pytest.CaptureFixture[st
         "tokens": 524_288,
         "fullContextRequests": "128.00",
     }
+
+
+def test_json_of_a_refusal_has_the_options_that_were_looked_at(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the table has them: each with its reason, the nearest first, and how many there are."""
+    assert files.plan(model(catalog_spec("inkling")), more=("-o", "json")) == 1
+
+    found = json.loads(capsys.readouterr().out)
+    assert (found["plan"], found["rejectedTotal"]) == (None, 2)
+    assert [(each["option"].split()[0], each["reason"]) for each in found["rejected"]] == [
+        ("BF16", "WeightsDoNotFit"),
+        ("NVFP4", "NoSupportedGPU"),
+    ]
+    assert found["rejected"][0]["message"].startswith("Inkling BF16 needs ")
+
+
+def test_json_of_many_refused_options_has_the_nearest(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cards: list[dict[str, Any]] = [{"gpu.product": f"CARD-{number:02}"} for number in range(20)]
+    products = [node(f"gpu-{number}", gpus=1, **card) for number, card in enumerate(cards)]
+
+    files.plan(model(catalog_spec("inkling")), nodes=products)
+    table = capsys.readouterr().out
+    files.plan(model(catalog_spec("inkling")), nodes=products, more=("-o", "json"))
+
+    found = json.loads(capsys.readouterr().out)
+    assert (len(found["rejected"]), found["rejectedTotal"]) == (20, 40)
+    assert "  not taken (40, the nearest first)\n" in table
+    assert table.endswith("    and 32 more; -o json has the nearest 20\n")
+
+
+def test_json_of_a_spec_that_is_refused_by_itself_has_no_options(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files.plan(model({**tiny_spec(), "replicas": "many"}), more=("-o", "json"))
+
+    found = json.loads(capsys.readouterr().out)
+    assert (found["rejected"], found["rejectedTotal"]) == ([], 0)
+
+
+def test_json_of_a_model_that_waits_has_the_options_of_its_plan(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pods = files.write("pods.yaml", {"apiVersion": "v1", "kind": "PodList", "items": [HOLDER]})
+
+    files.plan(model(catalog_spec("flint")), more=("--pods", pods, "-o", "json"))
+
+    found = json.loads(capsys.readouterr().out)
+    assert (found["accepted"], found["plan"], found["rejectedTotal"]) == (True, None, 1)
+    assert found["rejected"][0]["reason"] == "NotPreferred"
 
 
 def test_json_of_a_gpu_plan_names_the_kernels(

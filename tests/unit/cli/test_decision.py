@@ -149,6 +149,23 @@ def test_only_the_nearest_options_are_told_and_equal_reasons_once() -> None:
     assert lines[-1] == "    and 22 more; -o json has the nearest 12"
 
 
+def test_a_refused_change_is_told_with_its_options_and_with_what_still_runs() -> None:
+    refused = Verdict(ConditionType.ACCEPTED, Reason.WEIGHTS_DO_NOT_FIT, "Too large: use less.")
+    found = replace(decision((revision(created=NOW), 1)), verdicts=(refused,))
+    option = RejectedOption(option="TP1", reason="WeightsDoNotFit", message="Too large.")
+
+    lines = decision_text(found, Terminal(), considered=(option,)).splitlines()
+
+    assert lines[:5] == [
+        "ml/flint: refused, WeightsDoNotFit",
+        "  Too large: use less.",
+        "  not taken (1)",
+        "    OPTION  WHY NOT",
+        "    TP1     WeightsDoNotFit: Too large.",
+    ]
+    assert lines[5].startswith("  stored       revision (replicas): ")
+
+
 def test_what_is_stored_in_the_cluster_is_told_with_the_better_plan() -> None:
     better = Verdict(
         ConditionType.PLAN_CURRENT, Reason.BETTER_PLAN_AVAILABLE, "Run `kindling replan`."
