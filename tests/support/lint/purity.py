@@ -17,7 +17,7 @@ PURE: Final = (
     "operator/kindling_operator/model/",
     "operator/kindling_operator/plan/",
     "operator/kindling_operator/render/",
-    "runtime/kindling_runtime/contract.py",
+    "runtime/kindling_runtime/contract/",
 )
 OURS: Final = ("kindling_operator", "kindling_runtime")
 ALLOWED: Final = {

@@ -44,7 +44,7 @@ def test_same_content_same_tags(copy: Path) -> None:
     ("changed", "images"),
     [
         ("operator/kindling_operator/__init__.py", {"operator"}),
-        ("runtime/kindling_runtime/contract.py", {"operator", "runtime", "runtime-cpu"}),
+        ("runtime/kindling_runtime/contract/plan.py", {"operator", "runtime", "runtime-cpu"}),
         ("images/runtime-cpu/torch.lock", {"runtime-cpu"}),
         ("images/runtime/Containerfile", {"runtime"}),
         ("images/lib/debian.sh", {"operator", "runtime", "runtime-cpu"}),

@@ -1,0 +1,156 @@
+"""What the operator orders: the launch plan.
+
+Units: every duration is in whole seconds, every KV size in vLLM's own blocks or tokens.
+"""
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from kindling_runtime.contract.places import (
+    ENGINE_PORT,
+    EXIT_MARGIN_SECONDS,
+    GROUP_PORT,
+    KILL_SECONDS,
+    RUNTIME_PORT,
+)
+
+CONTRACT_VERSION: Final = 2
+
+Seconds = Annotated[int, Meta(ge=1, le=7 * 86_400)]
+Port = Annotated[int, Meta(ge=1, le=65_535)]
+Name = Annotated[str, Meta(min_length=1, max_length=253)]
+Uri = Annotated[str, Meta(min_length=1, max_length=512)]
+Text = Annotated[str, Meta(pattern=r"\A[^\x00]*\Z")]
+AbsolutePath = Annotated[str, Meta(pattern=r"\A/[^\x00]*\Z", max_length=4096)]
+RelativePath = Annotated[str, Meta(pattern=r"\A[^/\x00][^\x00]*\Z", max_length=1024)]
+VariableName = Annotated[str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z")]
+Count = Annotated[int, Meta(ge=0)]
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """One object of the contract: immutable, by keyword only, camelCase in JSON."""
+
+
+class Model(_Part, frozen=True, kw_only=True):
+    """Which model the pod serves: its catalog `name` and the name that clients ask for."""
+
+    name: Name
+    served_name: Name
+
+
+class Weights(_Part, frozen=True, kw_only=True):
+    """Where the weights come from, and the folder in which the container sees them."""
+
+    uri: Uri
+    path: AbsolutePath
+
+
+class Engine(_Part, frozen=True, kw_only=True):
+    """The engine process.
+
+    `argv` is the complete command; it binds `port` and carries `--shutdown-timeout` equal to
+    `Drain.stream_seconds`. `env` is laid over the container's environment and holds no secret:
+    secrets reach the engine as container variables taken from a Secret, never through this file.
+    """
+
+    argv: Annotated[tuple[Text, ...], Meta(min_length=1)]
+    env: dict[VariableName, Text] = {}
+    port: Port = ENGINE_PORT
+
+
+class Probe(_Part, frozen=True, kw_only=True):
+    """How the runtime proves that the engine generates.
+
+    `startup_seconds` runs from process start to the first token; the engine has failed after it.
+    `token_seconds` is the deadline of one one-token generation. `interval_seconds` is how often a
+    ready engine's evidence is renewed; a request is only sent when its own counters did not move.
+    `unready_failures` misses in a row end readiness; `wedged_seconds` after them `/livez` fails.
+    """
+
+    startup_seconds: Seconds
+    token_seconds: Seconds = 30
+    interval_seconds: Seconds = 15
+    unready_failures: Annotated[int, Meta(ge=1, le=100)] = 2
+    wedged_seconds: Seconds = 60
+
+
+class Drain(_Part, frozen=True, kw_only=True):
+    """How the pod leaves, from SIGTERM on.
+
+    `endpoint_seconds` pass between the end of readiness and the engine's SIGTERM, so that no
+    endpoint sends new requests to an engine that refuses them. `stream_seconds` is what running
+    streams get. `grace_seconds` is what the engine gets to exit after them; then SIGKILL.
+    vLLM 0.32 on CPU needed 10.3 s and 14.0 s after the last stream, so plan at least 20.
+    """
+
+    endpoint_seconds: Annotated[int, Meta(ge=0, le=3600)]
+    stream_seconds: Seconds
+    grace_seconds: Seconds
+
+
+class Expected(_Part, frozen=True, kw_only=True):
+    """Numbers that the planner computed and the engine's own must equal; null where unplanned."""
+
+    kv_blocks: Count | None = None
+    kv_tokens: Count | None = None
+    max_model_len: Count | None = None
+
+
+class Requires(_Part, frozen=True, kw_only=True):
+    """What must be in the weights folder before the engine is started; paths relative to it."""
+
+    files: tuple[RelativePath, ...] = ("config.json",)
+
+
+class Rank(_Part, frozen=True, kw_only=True):
+    """One pod of a group: `argv` follows the engine's own, with the leader's address in the place
+    of LEADER_PLACEHOLDER; `serves` tells whether its engine answers HTTP."""
+
+    argv: tuple[Text, ...] = ()
+    serves: bool
+
+
+class Group(_Part, frozen=True, kw_only=True):
+    """A replica of several pods, each with the same plan; which of `ranks` a pod is, and who leads
+    (rank 0), LeaderWorkerSet tells it.
+
+    No engine starts before all pods are there and wait, at most `gather_seconds`; the time of
+    `Probe.startup_seconds` begins then. An engine that lost another of its group is given up, and
+    the group gathers anew.
+    """
+
+    ranks: Annotated[tuple[Rank, ...], Meta(min_length=2)]
+    port: Port = GROUP_PORT
+    gather_seconds: Seconds = 3600
+
+
+class LaunchPlan(_Part, frozen=True, kw_only=True):
+    """One pod's orders; `group` is None where the pod is a replica of its own."""
+
+    version: int = CONTRACT_VERSION
+    model: Model
+    weights: Weights
+    engine: Engine
+    probe: Probe
+    drain: Drain
+    runtime_port: Port = RUNTIME_PORT
+    expected: Expected = Expected()
+    requires: Requires = Requires()
+    group: Group | None = None
+
+
+def termination_grace_seconds(drain: Drain) -> int:
+    """The pod's `terminationGracePeriodSeconds`: every wait of a drain, one after the other."""
+    waits = drain.endpoint_seconds + drain.stream_seconds + drain.grace_seconds
+    return waits + KILL_SECONDS + EXIT_MARGIN_SECONDS
+
+
+def startup_timeout_seconds(plan: LaunchPlan) -> int:
+    """How long STARTED_PATH may keep a question at most: the start's own deadlines, then the end of
+    an engine that missed them. Who asks with this patience hears of a start only how it ended.
+    """
+    gather = plan.group.gather_seconds if plan.group is not None else 0
+    ends = plan.drain.grace_seconds + KILL_SECONDS + EXIT_MARGIN_SECONDS
+    return gather + plan.probe.startup_seconds + ends

@@ -1,0 +1,80 @@
+"""What the runtime tells: the status document, and its last words."""
+
+import msgspec
+
+from kindling_runtime.contract.phases import DrainStep, EvidenceSource, Phase, Reason
+from kindling_runtime.contract.plan import Expected, Model
+
+
+class _Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One object of a report. Unlike in a plan, unknown fields pass: a report orders nothing."""
+
+
+class EngineStatus(_Report, frozen=True, kw_only=True):
+    """The engine process; `started_at` in RFC 3339."""
+
+    pid: int | None
+    started_at: str | None
+
+
+class Evidence(_Report, frozen=True, kw_only=True):
+    """What is known about tokens.
+
+    `first_token_seconds` is counted from process start, `last_token_at` is RFC 3339. `canaries`
+    counts the runtime's own attempts at a request, most of which are refused connections while the
+    engine loads; `misses` counts the looks in a row that found no token, and `last_miss` says what
+    the engine did instead, the last time.
+    """
+
+    first_token_seconds: float | None
+    last_token_at: str | None
+    source: EvidenceSource | None
+    canaries: int
+    misses: int
+    last_miss: str | None
+
+
+class GroupStatus(_Report, frozen=True, kw_only=True):
+    """The pod's place in its group; `met` once all were there together."""
+
+    rank: int
+    size: int
+    met: bool
+
+
+class Status(_Report, frozen=True, kw_only=True):
+    """The answer of `GET /status`.
+
+    `since` is when the phase began, `deadline` when time alone ends it or the present step of the
+    drain (both RFC 3339); a ready engine has a deadline while it shows no token. `models_answers`
+    counts the engine's answers at MODELS_PATH since its start, null where it does not tell.
+    """
+
+    contract_version: int
+    runtime_version: str
+    phase: Phase
+    since: str
+    deadline: str | None
+    reason: Reason
+    message: str
+    ready: bool
+    alive: bool
+    model: Model
+    engine: EngineStatus
+    evidence: Evidence
+    drain: DrainStep | None
+    expected: Expected
+    models_answers: int | None = None
+    group: GroupStatus | None = None
+
+
+def last_words(reason: Reason, sentence: str) -> str:
+    """The termination message: for `kubectl describe`, and for the operator to read back."""
+    return f"{reason}: {sentence}"
+
+
+def read_last_words(message: str) -> tuple[Reason | None, str]:
+    """Reason and sentence of a termination message; no reason in one that is not the runtime's."""
+    word, colon, sentence = message.partition(": ")
+    known = bool(colon) and word in set(Reason)
+    return (Reason(word), sentence) if known else (None, message)
