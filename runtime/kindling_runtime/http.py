@@ -16,6 +16,7 @@ from kindling_runtime.contract import (
     STATUS_PATH,
     LaunchPlan,
 )
+from kindling_runtime.enginefacts import EngineTeller
 from kindling_runtime.facts import Facts
 from kindling_runtime.report import Metrics, status
 
@@ -31,11 +32,14 @@ def application(
     """
     metrics = Metrics(facts)
     answers = Answers(port=plan.engine.port)
+    teller = EngineTeller(port=plan.engine.port)
 
     async def show_status(_: web.Request) -> web.Response:
         # Only a ready engine is asked: one that loads has no metrics, one that leaves is busy.
-        count = await answers.count() if facts().state.ready else None
-        document = msgspec.json.encode(status(plan, facts(), models_answers=count))
+        ready = facts().state.ready
+        count = await answers.count() if ready else None
+        told = await teller.facts() if ready else None
+        document = msgspec.json.encode(status(plan, facts(), models_answers=count, told=told))
         return web.Response(body=document, content_type="application/json")
 
     async def startup(_: web.Request) -> web.Response:

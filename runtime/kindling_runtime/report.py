@@ -9,6 +9,7 @@ from prometheus_client.registry import Collector
 from kindling_runtime import clock
 from kindling_runtime.contract import (
     CONTRACT_VERSION,
+    EngineFacts,
     EngineStatus,
     Evidence,
     LaunchPlan,
@@ -19,8 +20,15 @@ from kindling_runtime.facts import Facts
 from kindling_runtime.state import EngineState
 
 
-def status(plan: LaunchPlan, facts: Facts, *, models_answers: int | None = None) -> Status:
-    """The status document of this moment; `models_answers` as the engine counts them."""
+def status(
+    plan: LaunchPlan,
+    facts: Facts,
+    *,
+    models_answers: int | None = None,
+    told: EngineFacts | None = None,
+) -> Status:
+    """The status document of this moment; `models_answers` as the engine counts them, `told` what
+    it says of itself."""
     state = facts.state
     return Status(
         contract_version=CONTRACT_VERSION,
@@ -49,6 +57,7 @@ def status(plan: LaunchPlan, facts: Facts, *, models_answers: int | None = None)
         expected=plan.expected,
         models_answers=models_answers,
         group=facts.group,
+        facts=told,
     )
 
 

@@ -27,6 +27,11 @@ RANK_VARIABLE: Final = "LWS_WORKER_INDEX"
 LEADER_PLACEHOLDER: Final = "{leader}"
 """Stands for the leader's address in the arguments of a rank."""
 
+POD_VARIABLE: Final = "KINDLING_POD_UID"
+"""The pod's uid: by it a fetch that starts again knows what it left behind."""
+TOKEN_VARIABLE: Final = "HF_TOKEN"
+"""The access token of an hf:// repository, taken from a Secret; huggingface_hub reads the same."""
+
 PLAN_PATH: Final = "/etc/kindling/plan.json"
 SHARED_MEMORY_PATH: Final = "/dev/shm"
 TERMINATION_LOG_PATH: Final = "/dev/termination-log"

@@ -16,7 +16,7 @@ from kindling_runtime.contract.places import (
     RUNTIME_PORT,
 )
 
-CONTRACT_VERSION: Final = 2
+CONTRACT_VERSION: Final = 3
 
 Seconds = Annotated[int, Meta(ge=1, le=7 * 86_400)]
 Port = Annotated[int, Meta(ge=1, le=65_535)]
@@ -40,11 +40,39 @@ class Model(_Part, frozen=True, kw_only=True):
     served_name: Name
 
 
+class Fetch(_Part, frozen=True, kw_only=True):
+    """What `kindling-runtime fetch` does before the engine's container starts.
+
+    `volume` is the folder of the cache as the fetching container sees it, and `key` the name under
+    which the weights stand in it, "" where they are on a volume of their own and nothing is
+    fetched. `revision` is the commit of an hf:// repository, "" for its default branch. `kernels`
+    is the folder, relative to the volume, in which the engine keeps what it compiles, "" for none.
+    `shared` tells whether other pods use the volume too. With `budget_bytes` the cache holds no
+    more than that, else as much as the volume does. `bytes` is what the checkpoint should have, 0
+    where nobody knows. The fetch has failed after `stall_seconds` without a byte.
+    """
+
+    volume: AbsolutePath
+    key: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._@-]{0,128}\Z")] = ""
+    revision: Annotated[str, Meta(max_length=512)] = ""
+    kernels: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._@/-]{0,256}\Z")] = ""
+    shared: bool = False
+    budget_bytes: Count | None = None
+    bytes: Count = 0
+    stall_seconds: Seconds = 300
+
+
 class Weights(_Part, frozen=True, kw_only=True):
-    """Where the weights come from, and the folder in which the container sees them."""
+    """Where the weights come from, and the folder in which the engine's container sees them.
+
+    `fetch` is None where nothing is to be done before the engine starts. While the engine runs, the
+    runtime keeps the mark of its use in the folder `use` alive: what a pod uses is not evicted.
+    """
 
     uri: Uri
     path: AbsolutePath
+    fetch: Fetch | None = None
+    use: AbsolutePath | None = None
 
 
 class Engine(_Part, frozen=True, kw_only=True):

@@ -42,12 +42,42 @@ class GroupStatus(_Report, frozen=True, kw_only=True):
     met: bool
 
 
+class GroupBackend(_Report, frozen=True, kw_only=True):
+    """The attention kernel that the engine took for the layers of one KV group."""
+
+    group: str
+    backend: str
+
+
+class MemoryUse(_Report, frozen=True, kw_only=True):
+    """Bytes of one GPU that the engine measured; `item` as in the operator's plan."""
+
+    item: str
+    bytes: int
+
+
+class EngineFacts(_Report, frozen=True, kw_only=True):
+    """What the engine tells of itself once it serves; null or empty where it does not.
+
+    `kv_blocks` is the pool with the null block, `kv_tokens` and `kv_concurrency` are what vLLM
+    computes from it for requests of `max_model_len` tokens (cache_config_info of its metrics).
+    """
+
+    kv_blocks: int | None = None
+    kv_tokens: int | None = None
+    kv_concurrency: str | None = None
+    cache_dtype: str | None = None
+    attention_backends: tuple[GroupBackend, ...] = ()
+    memory: tuple[MemoryUse, ...] = ()
+
+
 class Status(_Report, frozen=True, kw_only=True):
     """The answer of `GET /status`.
 
     `since` is when the phase began, `deadline` when time alone ends it or the present step of the
     drain (both RFC 3339); a ready engine has a deadline while it shows no token. `models_answers`
-    counts the engine's answers at MODELS_PATH since its start, null where it does not tell.
+    counts the engine's answers at MODELS_PATH since its start, null where it does not tell. `facts`
+    are there once the engine serves.
     """
 
     contract_version: int
@@ -66,6 +96,7 @@ class Status(_Report, frozen=True, kw_only=True):
     expected: Expected
     models_answers: int | None = None
     group: GroupStatus | None = None
+    facts: EngineFacts | None = None
 
 
 def last_words(reason: Reason, sentence: str) -> str:
