@@ -13,6 +13,7 @@ from kindling_operator.model.objects import GpuShare, NodeView
 from kindling_operator.observe.nodes import node
 from kindling_operator.plan.devices import gpu_class
 from kindling_operator.plan.listing import few
+from kindling_operator.plan.silent import gpus_by_label, offers_nothing
 from kindling_operator.plan.versions import branch_of, is_too_old
 
 _GFD: Final = (
@@ -21,9 +22,6 @@ _GFD: Final = (
     names.LABEL_GPU_MAJOR,
     names.LABEL_GPU_MINOR,
 )
-_PRESENT: Final = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present")
-"""Labels of nodes that have an NVIDIA device, whether or not anyone can request it."""
-_COUNT: Final = "nvidia.com/gpu.count"
 
 
 def gpus_can_be_requested(cluster: Cluster) -> Iterator[Finding]:
@@ -33,7 +31,7 @@ def gpus_can_be_requested(cluster: Cluster) -> Iterator[Finding]:
         yield unread(check, "nodes")
         return
     found = _views(cluster)
-    silent = [node.name for node in found if not node.gpus and _has_device(node)]
+    silent = [node.name for node in found if offers_nothing(node)]
     if silent:
         yield fail(
             check,
@@ -42,7 +40,7 @@ def gpus_can_be_requested(cluster: Cluster) -> Iterator[Finding]:
             f" {names.GPU_RESOURCE}.",
         )
     gpus = [node for node in found if node.gpus]
-    fewer = [node.name for node in gpus if node.gpus < _number(node.labels.get(_COUNT, ""))]
+    fewer = [node.name for node in gpus if node.gpus < gpus_by_label(node)]
     if fewer:
         yield warn(
             check,
@@ -129,16 +127,8 @@ def _views(cluster: Cluster) -> tuple[NodeView, ...]:
     return tuple(node(body) for body in cluster.nodes or ())
 
 
-def _has_device(node: NodeView) -> bool:
-    return any(node.labels.get(label) == "true" for label in _PRESENT)
-
-
 def _version(word: str) -> tuple[int, ...]:
     return tuple(int(part) for part in word.split(".") if part.isdecimal())
-
-
-def _number(word: str) -> int:
-    return int(word) if word.isdecimal() else 0
 
 
 def _of(some: Sequence[object], all_of: Sequence[object]) -> str:

@@ -96,9 +96,8 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
         on=false_for(C.ACCEPTED),
         example=(
             "No GPU for Flint (it needs sm90, sm100 or sm103, such as one GPU of 32 GiB for "
-            "NVFP4): no usable node says that it has one, 8 x NVIDIA-H200 (sm90) are on nodes "
-            "that are not ready, cordoned, tainted or not selected; add a node or correct what "
-            "keeps them out."
+            "NVFP4): 8 x NVIDIA-H200 (sm90) on nodes tainted team:NoSchedule (add a toleration to "
+            "spec.placement.tolerations); add a node or correct what keeps them out."
         ),
         remedy="Add nodes with one of the GPUs, or relax spec.placement.",
     ),

@@ -45,6 +45,7 @@ GPU_RESOURCE = "nvidia.com/gpu"
 LABEL_ARCHITECTURE = "kubernetes.io/arch"
 LABEL_GPU_PRODUCT = "nvidia.com/gpu.product"
 LABEL_GPU_MEMORY = "nvidia.com/gpu.memory"  # MiB of one GPU
+LABEL_GPU_COUNT = "nvidia.com/gpu.count"  # GPUs that the node has, whoever may have them
 LABEL_GPU_MAJOR = "nvidia.com/gpu.compute.major"
 LABEL_GPU_MINOR = "nvidia.com/gpu.compute.minor"
 LABEL_GPU_CLIQUE = "nvidia.com/gpu.clique"  # NVLink domain that spans nodes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kindling_operator.model.api_placement import Placement, TaintEffect, Toleration
@@ -102,10 +102,14 @@ def selector_text(placement: Placement | None) -> str:
 
 def admits(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:
     """Whether pods with these tolerations may be scheduled past these taints."""
-    return not any(
-        taint.effect in _REPELLING and not any(_tolerates(t, taint) for t in tolerations)
-        for taint in taints
-    )
+    return next(repelling(taints, tolerations), None) is None
+
+
+def repelling(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> Iterator[Taint]:
+    """The taints that keep pods with these tolerations away."""
+    for taint in taints:
+        if taint.effect in _REPELLING and not any(_tolerates(t, taint) for t in tolerations):
+            yield taint
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:

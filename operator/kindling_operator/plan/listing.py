@@ -10,10 +10,13 @@ _BYTES: Final = 256
 """A quarter of what a message may have: what is wrong and the fix stand beside the list."""
 
 
-def few(parts: Sequence[str]) -> str:
-    """The first parts, joined, and how many there are more: "a, b and 4 more"; "" for none."""
+def few(parts: Sequence[str], *, within: int = _BYTES) -> str:
+    """The first parts, joined, and how many there are more: "a, b and 4 more"; "" for none.
+
+    More than one is shown only `within` so many bytes.
+    """
     shown = list(parts[:_MOST])
-    while len(shown) > 1 and len(", ".join(shown).encode()) > _BYTES:
+    while len(shown) > 1 and len(", ".join(shown).encode()) > within:
         shown.pop()
     more = len(parts) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")

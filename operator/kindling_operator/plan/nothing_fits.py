@@ -9,14 +9,15 @@ from dataclasses import replace
 from msgspec import structs
 
 from kindling_operator.model.architecture import CapabilityStatus, Checkpoint
-from kindling_operator.model.conditions import Reason
+from kindling_operator.model.conditions import MESSAGE_BYTES, Reason
 from kindling_operator.model.layout import Layout
 from kindling_operator.model.objects import NodeView
 from kindling_operator.model.plan import Verdict
 from kindling_operator.plan.candidate import Candidate
 from kindling_operator.plan.capabilities import status_of, supported_families
-from kindling_operator.plan.devices import GpuClass, gpu_class, selector_text
+from kindling_operator.plan.devices import GpuClass, gpu_class, selector_text, wanted_class
 from kindling_operator.plan.fleet import Fleet
+from kindling_operator.plan.kept_out import counted, kept_out
 from kindling_operator.plan.kinds import kinds
 from kindling_operator.plan.layouts import MOST_NODES, Extent, extent_of, layouts
 from kindling_operator.plan.listing import few, joined
@@ -31,6 +32,8 @@ _ONE_NODE = Extent(sizes=((8, 1),))
 """The node that a model is measured by where there is none."""
 _USUAL_GIB = (24, 32, 48, 80, 96, 141, 180, 288)
 """Memory of GPUs that one can buy."""
+_MEND = "; add a node or correct what keeps them out."
+_MORE_BYTES = len(" and 99 more") + 1
 
 
 def nothing_fits(subject: Subject, found: Search, fleet: Fleet) -> Verdict:
@@ -92,21 +95,27 @@ def _without_limit(subject: Subject) -> Subject:
 
 def _no_gpu(subject: Subject, fleet: Fleet) -> str:
     """What the model needs, and where the GPUs are that it cannot use."""
-    usable = fleet.usable(subject.spec.placement, gpu=True)
-    others = _gpus_text(node for node in fleet.nodes if node.name not in usable.names)
+    placement = subject.spec.placement
+    usable = fleet.usable(placement, gpu=True)
     parts = [
-        f"the usable nodes have {has}"
-        if (has := _gpus_text(usable.nodes))
-        else "no usable node says that it has one",
-        f"{others} are on nodes that are not ready, cordoned, tainted or not selected"
-        if others
-        else "",
+        *([f"the usable nodes have {has}"] if (has := _gpus_text(usable.nodes)) else []),
+        *kept_out(fleet, placement, lambda gpu: _is_of_use(subject, gpu)),
         *unplannable(fleet),
     ]
-    return (
-        f"No GPU for {subject.entry.title}{_needs_text(subject)}{_limits_text(subject)}:"
-        f" {', '.join(part for part in parts if part)}; add a node or correct what keeps them out."
-    )
+    head = f"No GPU for {subject.entry.title}{_needs_text(subject)}{_limits_text(subject)}:"
+    if not parts:
+        return f"{head} no node has such a GPU; add one."
+    room = MESSAGE_BYTES - len(head.encode()) - len(_MEND) - _MORE_BYTES
+    return f"{head} {few(parts, within=room)}{_MEND}"
+
+
+def _is_of_use(subject: Subject, gpu: GpuClass) -> bool:
+    """Whether the spec admits such a GPU, and the model is known to run on it or pinned to it."""
+    placement = subject.spec.placement
+    wish = placement.gpu if placement is not None else None
+    families = supported_families(subject)
+    known = not families or gpu.capability in families
+    return wanted_class(gpu, placement) and (known or bool(wish and wish.products))
 
 
 def _needs_text(subject: Subject) -> str:
@@ -153,7 +162,7 @@ def _gpus_text(nodes: Iterable[NodeView]) -> str:
         found = gpu_class(node)
         if found is not None:
             counts[f"{found.product} ({found.capability})"] += node.gpus
-    return few([f"{count} x {product}" for product, count in sorted(counts.items())])
+    return counted(counts)
 
 
 def _limits_text(subject: Subject) -> str:
