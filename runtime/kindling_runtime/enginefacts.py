@@ -1,6 +1,6 @@
 """What the engine tells of its KV cache, once it serves: read once, as it does not change.
 
-Source: `vllm:cache_config_info` of vLLM 0.33 (v1/metrics/loggers.py), whose labels are the fields of
+Source: `vllm:cache_config_info` of vLLM 0.33 (v1/metrics/loggers.py): its labels are the fields of
 its CacheConfig after the start.
 """
 

@@ -15,6 +15,7 @@ from kindling_runtime.contract import (
     STARTED_PATH,
     STATUS_PATH,
     LaunchPlan,
+    Status,
 )
 from kindling_runtime.enginefacts import EngineTeller
 from kindling_runtime.facts import Facts
@@ -30,17 +31,15 @@ def application(
 
     That at STARTED_PATH waits until `start_over` returns: at a first token, or at the end without.
     """
-    metrics = Metrics(facts)
-    answers = Answers(port=plan.engine.port)
-    teller = EngineTeller(port=plan.engine.port)
+    metrics, port = Metrics(facts), plan.engine.port
+    answers, teller = Answers(port=port), EngineTeller(port=port)
 
     async def show_status(_: web.Request) -> web.Response:
-        # Only a ready engine is asked: one that loads has no metrics, one that leaves is busy.
-        ready = facts().state.ready
-        count = await answers.count() if ready else None
-        told = await teller.facts() if ready else None
-        document = msgspec.json.encode(status(plan, facts(), models_answers=count, told=told))
-        return web.Response(body=document, content_type="application/json")
+        if not facts().state.ready:
+            # One that loads has no metrics, one that leaves is busy.
+            return _json(status(plan, facts()))
+        count, told = await answers.count(), await teller.facts()
+        return _json(status(plan, facts(), models_answers=count, told=told))
 
     async def startup(_: web.Request) -> web.Response:
         await start_over()
@@ -79,6 +78,10 @@ async def serving(app: web.Application, *, host: str, port: int) -> AsyncIterato
         yield
     finally:
         await runner.cleanup()
+
+
+def _json(document: Status) -> web.Response:
+    return web.Response(body=msgspec.json.encode(document), content_type="application/json")
 
 
 def _verdict(holds: bool, message: str) -> web.Response:

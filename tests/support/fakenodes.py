@@ -4,7 +4,7 @@ They are tainted, so that only what says so lands there.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -17,8 +17,8 @@ TOLERATION: Final = {"key": TAINT, "operator": "Exists"}
 READY_SECONDS: Final = 60
 
 
-def h200(name: str) -> Object:
-    """A node of eight H200 as NVIDIA's GPU feature discovery labels it."""
+def h200(name: str, labels: Mapping[str, str] | None = None) -> Object:
+    """A node of eight H200 as NVIDIA's GPU feature discovery labels it, `labels` on top."""
     capacity = {
         "cpu": "192",
         "memory": "4Ti",
@@ -42,8 +42,12 @@ def h200(name: str) -> Object:
                 "nvidia.com/gpu.memory": "143771",
                 "nvidia.com/gpu.compute.major": "9",
                 "nvidia.com/gpu.compute.minor": "0",
+                "nvidia.com/gpu.replicas": "1",
+                "nvidia.com/gpu.sharing-strategy": "none",
                 "nvidia.com/cuda.driver-version.full": "580.95.05",
+                "nvidia.com/cuda.driver-version.major": "580",
                 "nvidia.com/mig.strategy": "none",
+                **(labels or {}),
             },
         },
         "spec": {"taints": [{"key": TAINT, "value": "fake", "effect": "NoSchedule"}]},

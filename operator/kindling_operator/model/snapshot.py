@@ -19,6 +19,7 @@ from kindling_operator.model.objects import (
 )
 from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.pods import Pods
+from kindling_operator.model.reports import Report
 from kindling_operator.model.runtime import RuntimeFacts
 
 
@@ -93,7 +94,8 @@ class Snapshot:
     `priorities` is the value of each PriorityClass by name: models with a higher one plan first.
     `used` is, by node, what the pods take that are not in `pods`: those without GPUs that are not
     ours. `device_holds` are GPUs that ResourceClaims have.
-    `answers` tells of the models that were asked through their Service during a rollout.
+    `answers` tells of the models that were asked through their Service during a rollout; `reports`
+    is what pods say of themselves, by uid.
     `absent` are the optional kinds (names.OPTIONAL_KINDS) that the cluster lacks.
     `synced` is False until every watch has delivered its first list: nothing is deleted then.
     """
@@ -112,6 +114,7 @@ class Snapshot:
     device_holds: tuple[DeviceHold, ...] = ()
     absent: frozenset[Kind] = frozenset()
     answers: Mapping[Key, Answers] = field(default_factory=dict)
+    reports: Mapping[str, Report] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.pods, Pods):

@@ -94,6 +94,11 @@ async def ask(asked: Question) -> Answers:
     )
 
 
+def runtimes_of(snapshot: Snapshot, key: Key) -> dict[str, str]:
+    """The URL of each of a model's runtimes that may answer, by uid of the pod."""
+    return _addresses([pod for pod in snapshot.pods_of(key) if pod.address and not pod.ended])
+
+
 def _rose(before: Mapping[str, int | None], after: Mapping[str, int | None], uid: str) -> bool:
     """Whether a pod has answered meanwhile; one that counts nothing cannot be told apart."""
     was, now = before.get(uid), after[uid]

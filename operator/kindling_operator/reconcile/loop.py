@@ -22,6 +22,7 @@ from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.observe.cache import Cache
 from kindling_operator.reconcile.asker import AGAIN_SECONDS, Asker
 from kindling_operator.reconcile.expect import LOOK_AGAIN_SECONDS, Expectations
+from kindling_operator.reconcile.listener import Listener
 from kindling_operator.reconcile.setbacks import Setbacks
 from kindling_operator.report import fallback, writer
 from kindling_operator.report.events import Recorder, transitions
@@ -71,6 +72,7 @@ class Reconciler:
         now: Callable[[], datetime],
         clock: Clock = boottime,
         asker: Asker | None = None,
+        listener: Listener | None = None,
         prepare: Callable[[Key], Awaitable[None]] | None = None,
     ) -> None:
         """`prepare` is awaited before a pass looks at anything."""
@@ -83,6 +85,7 @@ class Reconciler:
         self._now = now
         self._clock = clock
         self._asker = asker
+        self._listener = listener
         self._prepare = prepare
         self._expectations = Expectations()
         self._setbacks = Setbacks()
@@ -123,15 +126,16 @@ class Reconciler:
                 outcome, reported = await self._report(snapshot, decision, outcome)
             written += reported
         # 6. Remember what was written, ask what the next step waits for, say when to look again.
-        if self._asker is not None:
-            self._asker.follow(snapshot, decision)
+        self._follow(snapshot, decision)
         self._expectations.expect(key, written, now=self._clock())
         self._tell(key, model.metadata.generation, decision, outcome)
         return _result(snapshot, decision, outcome, changed=bool(written or outcome.pruned))
 
     def _look(self) -> Snapshot:
         found = self._cache.snapshot(now=self._now())
-        return found if self._asker is None else replace(found, answers=self._asker.answers)
+        answers = self._asker.answers if self._asker is not None else {}
+        reports = self._listener.reports if self._listener is not None else {}
+        return replace(found, answers=answers, reports=reports)
 
     async def _report(
         self, snapshot: Snapshot, decision: Decision, outcome: Outcome
@@ -194,11 +198,19 @@ class Reconciler:
         self._broken[model.key] = verdict.message
         logger.error(verdict.message, exc_info=error, extra={"key": str(model.key)})
 
+    def _follow(self, snapshot: Snapshot, decision: Decision) -> None:
+        """Have the pods asked what the next passes want to know."""
+        if self._asker is not None:
+            self._asker.follow(snapshot, decision)
+        if self._listener is not None:
+            self._listener.follow(snapshot, decision.key)
+
     def _gone(self, key: Key) -> Result:
         self._setbacks.forget(key)
         self._broken.pop(key, None)
-        if self._asker is not None:
-            self._asker.forget(key)
+        for each in (self._asker, self._listener):
+            if each is not None:
+                each.forget(key)
         return Result(Ended.GONE)
 
     @contextmanager

@@ -19,6 +19,7 @@ from kindling_operator.observe.watched import CLAIMS, MODELS, PODS, PRIORITIES, 
 from kindling_operator.reconcile.asker import Asker
 from kindling_operator.reconcile.health import Health
 from kindling_operator.reconcile.lease import Elector, LeaseTiming
+from kindling_operator.reconcile.listener import Listener
 from kindling_operator.reconcile.loop import Reconciler, Render
 from kindling_operator.reconcile.placing import Placing, PlanOne, Sweep
 from kindling_operator.reconcile.queue import Queue
@@ -84,23 +85,28 @@ class Process:
         self.cache = Cache(environment)
         self.elector = self._elector(lease_kube, fence)
         self._asker = Asker(self.queue.add)
+        self._listener = Listener(self.queue.add) if environment.prove_endpoint else None
         self._placing = Placing(plan, sweep, look=self._look, wake=self.queue.add)
         leading = self.elector.leading.is_set
         self._world = WorldWatch(self.cache, self.queue, self._placing, leading=leading)
         self._beside = self._sources(kube)
         self.cache.follow(self._beside)
-        self._reconciler = Reconciler(
-            kube,
+        self._reconciler = self._made(render)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def _made(self, render: Render) -> Reconciler:
+        return Reconciler(
+            self._kube,
             self.cache,
-            Recorder(kube, instance=tuning.identity),
-            metrics,
+            Recorder(self._kube, instance=self._tuning.identity),
+            self._metrics,
             plan=self._placing.decide,
             prepare=self._placing.prepare,
             render=render,
             now=_now,
             asker=self._asker,
+            listener=self._listener,
         )
-        self._tasks: list[asyncio.Task[None]] = []
 
     def _sources(self, kube: Kube) -> Beside:
         """What is watched beside kopf."""
@@ -152,6 +158,8 @@ class Process:
                 resync=tuning.resync_interval,
             ),
         }
+        if self._listener is not None:
+            coroutines["listener"] = self._listener.run(health.beater("listener"))
         coroutines |= {f"watch-{n}": run() for n, run in enumerate(self._beside.runs)}
         coroutines |= {f"worker-{n}": self._worker(f"worker-{n}") for n in range(tuning.workers)}
         self._tasks = [asyncio.create_task(c, name=name) for name, c in coroutines.items()]

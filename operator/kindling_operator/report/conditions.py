@@ -14,7 +14,7 @@ from kindling_operator.model.outcome import Outcome
 from kindling_operator.model.parse import ParsedModel
 from kindling_operator.model.plan import Decision, RolloutState, Verdict
 from kindling_operator.model.snapshot import Snapshot
-from kindling_operator.report import failures, progress, scheduling
+from kindling_operator.report import failures, measured, progress, scheduling
 from kindling_operator.report.replicas import Replicas, classify
 
 # A failure that waits for a person, even while an older revision serves.
@@ -154,6 +154,7 @@ def _progressing(known: Facts) -> Verdict:
         known.replicas,
         known.workloads,
         unanswered=answers.problem if answers is not None else "",
+        reports=known.snapshot.reports,
     )
 
 
@@ -205,6 +206,9 @@ def _plan_current(known: Facts) -> Verdict:
         return Verdict(
             C.PLAN_CURRENT, Reason.NOT_MEASURED, "No replica has reported its numbers yet."
         )
+    mismatch = measured.mismatch(known.snapshot, decision.current, known.replicas)
+    if mismatch is not None:
+        return mismatch
     name = object_name(decision.key.name, decision.current.hash)
     reason, message = _plan_in_use(decision, name)
     return Verdict(C.PLAN_CURRENT, reason, message)

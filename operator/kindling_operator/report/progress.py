@@ -1,14 +1,19 @@
 """Progressing: which change is under way and what it waits for. Pure; no text ticks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.names import revision_object_name
 from kindling_operator.model.objects import ChildView, PodView
 from kindling_operator.model.plan import Decision, Revision, RolloutState, Verdict
+from kindling_operator.model.reports import Report
 from kindling_operator.report.failures import last_end
 from kindling_operator.report.replicas import PodState, Replicas
+
+_STARTS = frozenset({PodState.CREATING, PodState.LOADING})
+"""What a pod does that tells how far it is."""
 
 
 def behind_endpoint(replicas: Replicas) -> int:
@@ -22,10 +27,12 @@ def progressing(
     workloads: Sequence[ChildView],
     *,
     unanswered: str = "",
+    reports: Mapping[str, Report] = MappingProxyType({}),
 ) -> Verdict:
     """The condition of a model that has targets.
 
-    `unanswered` is why no answer of a new replica is known to have come through the Service.
+    `unanswered` is why no answer of a new replica is known to have come through the Service;
+    `reports` is what pods say of themselves, by uid.
     """
     current = decision.current
     if current is None:
@@ -46,12 +53,13 @@ def progressing(
     if len(ready) >= max(wanted, decision.desired_replicas):
         return _settling(decision, replicas, workloads, name=name, wanted=wanted)
     if len(decision.targets) > 1:
-        waits = _what_it_waits_for(mine, replicas, current, wanted=wanted)
+        waits = _what_it_waits_for(mine, replicas, current, wanted=wanted, reports=reports)
         return _verdict(
             Reason.ROLLING_OUT,
             f"{len(ready)} of {decision.desired_replicas} replicas run revision {name}; {waits}.",
         )
-    return _starting(mine, replicas, current, name=name, wanted=wanted, ready=len(ready))
+    waits = _what_it_waits_for(mine, replicas, current, wanted=wanted, reports=reports)
+    return _starting(mine, replicas, name=name, wanted=wanted, ready=len(ready), waits=waits)
 
 
 def _failed(decision: Decision, name: str) -> Verdict | None:
@@ -74,23 +82,21 @@ def _failed(decision: Decision, name: str) -> Verdict | None:
 def _starting(
     mine: Sequence[PodView],
     replicas: Replicas,
-    current: Revision,
     *,
     name: str,
     wanted: int,
     ready: int,
+    waits: str,
 ) -> Verdict:
     loading = [pod for pod in replicas.of(PodState.LOADING) if pod in mine]
     if loading:
         return _verdict(
             Reason.LOADING,
-            f"{ready} of {wanted} replicas of {name} generate tokens;"
-            f" {_what_it_waits_for(mine, replicas, current, wanted=wanted)}.",
+            f"{ready} of {wanted} replicas of {name} generate tokens; {waits}.",
         )
     return _verdict(
         Reason.CREATING,
-        f"{len(mine)} of {wanted} replicas of {name} exist;"
-        f" {_what_it_waits_for(mine, replicas, current, wanted=wanted)}.",
+        f"{len(mine)} of {wanted} replicas of {name} exist; {waits}.",
     )
 
 
@@ -122,7 +128,12 @@ def _settling(
 
 
 def _what_it_waits_for(
-    mine: Sequence[PodView], replicas: Replicas, current: Revision, *, wanted: int
+    mine: Sequence[PodView],
+    replicas: Replicas,
+    current: Revision,
+    *,
+    wanted: int,
+    reports: Mapping[str, Report],
 ) -> str:
     """The state of the pod that is furthest from serving, in words that change with its state."""
     for state, words in (
@@ -136,7 +147,9 @@ def _what_it_waits_for(
     ):
         pods = [pod for pod in replicas.of(state) if pod in mine]
         if pods:
-            return words.format(_called(pods[0], state), _deadline(pods[0], current))
+            told = reports.get(pods[0].uid, Report()).progress
+            waits = words.format(_called(pods[0], state), _deadline(pods[0], current))
+            return f"{waits} ({told})" if told and state in _STARTS else waits
     if len(mine) < wanted:
         return "their pods are about to be created"
     return "the next waits for room, see the condition Scheduled"

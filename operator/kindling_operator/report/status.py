@@ -1,5 +1,7 @@
 """The status of one model as it should stand now. Pure."""
 
+from msgspec import structs
+
 from kindling_operator.model.conditions import (
     Condition,
     ConditionStatus,
@@ -29,6 +31,7 @@ from kindling_operator.model.status import (
     stored_conditions,
 )
 from kindling_operator.report.conditions import Facts, facts, verdicts
+from kindling_operator.report.measured import measured_items
 from kindling_operator.report.replicas import PodState
 
 
@@ -46,7 +49,7 @@ def status(snapshot: Snapshot, decision: Decision, outcome: Outcome) -> Inferenc
         updated_replicas=sum(1 for pod in living if current and pod.revision == current.hash),
         draining_replicas=len(known.replicas.of(PodState.LEAVING)),
         selector=selector(decision),
-        plan=plan_status(decision) if known.running else None,
+        plan=_with_measured(plan_status(decision), known) if known.running else None,
         conditions=_conditions(known, model, endpoint),
     )
 
@@ -122,6 +125,15 @@ def plan_status(decision: Decision) -> PlanStatus | None:
         if better is not None
         else None,
     )
+
+
+def _with_measured(plan: PlanStatus | None, known: Facts) -> PlanStatus | None:
+    """The plan with what its replicas measured; the stored one stays as it was made."""
+    revision = known.decision.current
+    if plan is None or revision is None:
+        return plan
+    items = measured_items(plan.memory_per_gpu, known.snapshot, revision, known.replicas)
+    return structs.replace(plan, memory_per_gpu=items)
 
 
 def _gpu(gpu: GpuPlan) -> GpuStatus:

@@ -1,0 +1,27 @@
+"""What a replica's runtime says of itself: as much of its status as people are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One pod's word.
+
+    `progress` is what its weights or its engine do while it starts, "" beside that. `kv_blocks`,
+    `kv_tokens` and `cache_dtype` are the engine's own, None until it serves; `backends` the
+    attention kernel by KV group; `memory` bytes of one GPU by line of the plan, as measured.
+    """
+
+    progress: str = ""
+    kv_blocks: int | None = None
+    kv_tokens: int | None = None
+    cache_dtype: str | None = None
+    backends: tuple[tuple[str, str], ...] = ()
+    memory: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def measured(self) -> bool:
+        """Whether the engine has told its numbers."""
+        return self.kv_blocks is not None

@@ -1,0 +1,92 @@
+"""What replicas measured, against what their plan says. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from kindling_operator.model.conditions import ConditionType, Reason
+from kindling_operator.model.plan import EnginePlan, Revision, Verdict
+from kindling_operator.model.reports import Report
+from kindling_operator.model.snapshot import Snapshot
+from kindling_operator.model.status import Basis, MemoryItem
+from kindling_operator.report.replicas import Replicas
+
+_Check = Callable[[EnginePlan, Report], str | None]
+"""What differs, in a clause that names both; None where nothing does."""
+
+_DTYPE: Final = "--kv-cache-dtype="
+_UNSET: Final = frozenset({"auto", "bfloat16"})
+"""How vLLM tells of a KV cache in the model's own type."""
+
+
+def mismatch(snapshot: Snapshot, revision: Revision, replicas: Replicas) -> Verdict | None:
+    """PlanCurrent of a revision that runs otherwise than planned; the first pod by name tells."""
+    for pod in replicas.ready:
+        report = snapshot.reports.get(pod.uid)
+        if report is None or pod.revision != revision.hash:
+            continue
+        for check in _CHECKS:
+            differs = check(revision.plan, report)
+            if differs is not None:
+                return Verdict(
+                    ConditionType.PLAN_CURRENT,
+                    Reason.PLAN_MISMATCH,
+                    f"vLLM in pod {pod.name} {differs}: report the difference together with"
+                    " `kubectl get im -o yaml`.",
+                )
+    return None
+
+
+def measured_items(
+    items: tuple[MemoryItem, ...], snapshot: Snapshot, revision: Revision, replicas: Replicas
+) -> tuple[MemoryItem, ...]:
+    """The lines of one GPU with what a replica of the plan measured in their places."""
+    found: dict[str, int] = {}
+    for pod in replicas.ready:
+        report = snapshot.reports.get(pod.uid)
+        if report is not None and pod.revision == revision.hash:
+            for item, size in report.memory:
+                found[item] = max(size, found.get(item, 0))
+    return tuple(
+        MemoryItem(item=each.item, bytes=found[each.item], basis=Basis.MEASURED)
+        if each.item in found
+        else each
+        for each in items
+    )
+
+
+def _kv_blocks(plan: EnginePlan, report: Report) -> str | None:
+    """On CPU the pool is fixed; on a GPU the plan leans to the small side, and more is no fault."""
+    has, planned = report.kv_blocks, plan.kv.blocks
+    if has is None or has == planned or (plan.gpu is not None and has > planned):
+        return None
+    return f"has {has} KV blocks and the plan says {planned}"
+
+
+def _kv_tokens(plan: EnginePlan, report: Report) -> str | None:
+    """As many blocks with other tokens are blocks of another size."""
+    has, planned = report.kv_tokens, plan.kv.tokens
+    if has is None or report.kv_blocks != plan.kv.blocks or has == planned:
+        return None
+    return f"has a KV cache of {has} tokens and the plan says {planned}"
+
+
+def _cache_dtype(plan: EnginePlan, report: Report) -> str | None:
+    given = (each.partition("=")[2] for each in plan.argv if each.startswith(_DTYPE))
+    planned, has = next(given, "auto"), report.cache_dtype
+    if has is None or has == planned or {has, planned} <= _UNSET:
+        return None
+    return f"keeps its KV cache as {has} and the plan says {planned}"
+
+
+def _backends(plan: EnginePlan, report: Report) -> str | None:
+    has = dict(report.backends)
+    for each in plan.attention_backends:
+        found = has.get(each.group, each.backend)
+        if found != each.backend:
+            return f"runs {each.group} with {found} and the plan says {each.backend}"
+    return None
+
+
+_CHECKS: Final[tuple[_Check, ...]] = (_kv_blocks, _kv_tokens, _cache_dtype, _backends)

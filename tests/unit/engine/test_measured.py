@@ -1,0 +1,106 @@
+"""What replicas measured against their plan: the words in which status tells of a difference."""
+
+import pytest
+from msgspec import structs
+from tests.support.observed import PLAN, decision, deployment, pod, revision, snapshot, told
+
+from kindling_operator.model.outcome import Outcome
+from kindling_operator.model.plan import EnginePlan, GpuPlan
+from kindling_operator.model.reports import Report
+from kindling_operator.model.snapshot import Snapshot
+from kindling_operator.model.status import AttentionBackend, Basis, MemoryItem
+from kindling_operator.report.status import status
+
+GPU = structs.replace(
+    PLAN,
+    gpu=GpuPlan(
+        product="NVIDIA-H200",
+        architecture="amd64",
+        memory_items=(
+            MemoryItem(item="Weights", bytes=100, basis=Basis.EXACT),
+            MemoryItem(item="Activations", bytes=200, basis=Basis.ESTIMATED),
+        ),
+    ),
+    attention_backends=(AttentionBackend(group="full", backend="FLASH_ATTN"),),
+)
+END = ": report the difference together with `kubectl get im -o yaml`."
+
+
+def seen(report: Report | None) -> Snapshot:
+    return snapshot(
+        pods=[pod("one", ready=True)],
+        children=[deployment()],
+        endpoints=["one"],
+        reports={} if report is None else {"uid-of-one": report},
+    )
+
+
+def says(plan: EnginePlan, report: Report | None) -> tuple[str, str]:
+    found = told(seen(report), decision((revision(plan=plan), 1)))["PlanCurrent"]
+    return found.reason, found.message
+
+
+DIFFERENT = {
+    "fewer blocks": (PLAN, Report(kv_blocks=100), "has 100 KV blocks and the plan says 128"),
+    "more blocks on CPU": (PLAN, Report(kv_blocks=200), "has 200 KV blocks and the plan says 128"),
+    "other tokens": (
+        PLAN,
+        Report(kv_blocks=128, kv_tokens=4096),
+        "has a KV cache of 4096 tokens and the plan says 2048",
+    ),
+    "another type": (
+        PLAN,
+        Report(kv_blocks=128, cache_dtype="fp8"),
+        "keeps its KV cache as fp8 and the plan says auto",
+    ),
+    "another kernel": (
+        GPU,
+        Report(kv_blocks=128, backends=(("full", "TRITON_ATTN"),)),
+        "runs full with TRITON_ATTN and the plan says FLASH_ATTN",
+    ),
+}
+
+
+@pytest.mark.parametrize(("plan", "report", "words"), DIFFERENT.values(), ids=DIFFERENT)
+def test_a_difference_is_told_with_both(plan: EnginePlan, report: Report, words: str) -> None:
+    assert says(plan, report) == ("PlanMismatch", f"vLLM in pod one {words}{END}")
+
+
+SAME = {
+    "nothing told": (PLAN, None),
+    "no numbers yet": (PLAN, Report(progress="loads")),
+    "equal": (PLAN, Report(kv_blocks=128, kv_tokens=2048, cache_dtype="auto")),
+    "the model's own type, said": (PLAN, Report(kv_blocks=128, cache_dtype="bfloat16")),
+    "more room on a GPU than estimated": (GPU, Report(kv_blocks=200, kv_tokens=4000)),
+    "the planned kernel": (GPU, Report(kv_blocks=128, backends=(("full", "FLASH_ATTN"),))),
+}
+
+
+@pytest.mark.parametrize(("plan", "report"), SAME.values(), ids=SAME)
+def test_what_is_as_planned_is_current(plan: EnginePlan, report: Report | None) -> None:
+    assert says(plan, report)[0] == "Current"
+
+
+def test_a_measured_line_takes_the_place_of_the_estimate() -> None:
+    made = decision((revision(plan=GPU), 1))
+    report = Report(kv_blocks=128, memory=(("Activations", 150), ("Other", 9)))
+
+    plan = status(seen(report), made, Outcome()).plan
+
+    assert plan is not None
+    assert plan.memory_per_gpu == (
+        MemoryItem(item="Weights", bytes=100, basis=Basis.EXACT),
+        MemoryItem(item="Activations", bytes=150, basis=Basis.MEASURED),
+    )
+
+
+def test_a_starting_pod_tells_how_far_it_is() -> None:
+    found = snapshot(
+        pods=[pod("one")],
+        children=[deployment()],
+        reports={"uid-of-one": Report(progress="412.0 of 592.0 GiB, 4 min left")},
+    )
+
+    message = told(found, decision((revision(), 1)))["Progressing"].message
+
+    assert message.endswith("to generate a token (412.0 of 592.0 GiB, 4 min left).")
