@@ -25,7 +25,8 @@ from kindling_operator.plan.hosttier import with_bytes, with_tier
 from kindling_operator.plan.kinds import kinds
 from kindling_operator.plan.layouts import Extent, extent_of, layouts
 from kindling_operator.plan.memory import storage_items, total
-from kindling_operator.plan.pins import most_gpus, pins_of, pins_text, wants_several
+from kindling_operator.plan.no_layout import no_layout
+from kindling_operator.plan.pins import pins_of, wants_several
 from kindling_operator.plan.room import Demand
 from kindling_operator.plan.rules import judge_option, unverified, unverified_image
 from kindling_operator.plan.sizing import Misfit, Sizing, cpu_sizing, gpu_sizing, wanted_context
@@ -253,16 +254,10 @@ def _unplaceable(first: Candidate, pool: Pool, title: str) -> Rejected:
     refused = judge_option(replace(first, layout=pinned))
     if refused is not None:
         return Rejected(f"{first.checkpoint.name.value} on {title}", *astuple(refused))
-    pins, most = pins_text(first.subject), most_gpus(first.subject)
-    limit = f"spec.placement.maxGpusPerReplica {most}" if most is not None else ""
-    asked = " with ".join(text for text in (pins, limit) if text)
-    count = len(pool.nodes)
-    nodes = f"{count} node{'' if count == 1 else 's'} of at most {pool.largest}"
     return Rejected(
         f"{first.checkpoint.name.value} on {title}",
         Reason.UNSUPPORTED_PARALLELISM,
-        f"{asked or first.subject.entry.title} has no layout on {first.gpu.product}, of which there"
-        f" are {nodes} GPUs: leave out what is pinned, or add nodes.",
+        no_layout(first, pool),
     )
 
 
