@@ -1,0 +1,99 @@
+"""What a correction of vLLM states of itself, and the checks that it must pass to be made."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+
+_NO = frozenset({"0", "false", "no", "off"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Original:
+    """A function of vLLM that a plugin was written against.
+
+    `name` may be dotted (`Class.method`); `digest` is the SHA-256 of its source as
+    `inspect.getsource` gives it, in hexadecimal.
+    """
+
+    module: str
+    name: str
+    digest: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Plugin:
+    """A correction of vLLM.
+
+    `versions` are the releases that it was written for and tried with, `reference` is what vLLM's
+    own project says of the fault, `capability` the major CUDA compute capability of the GPUs that
+    have the fault. `originals` is all of vLLM's code that it replaces or relies on; `engage` makes
+    the correction in the running process and may raise anything.
+    """
+
+    name: str
+    versions: tuple[str, ...]
+    reference: str
+    capability: int
+    originals: tuple[Original, ...]
+    engage: Callable[[], None]
+
+    @property
+    def switch(self) -> str:
+        """The environment variable that turns it off with `0`."""
+        return f"KINDLING_PLUGIN_{self.name.upper().replace('-', '_')}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """The process that loads plugins.
+
+    `vllm` is the version, `capability` the GPU's compute capability as (major, minor), None without
+    a GPU. `digest` gives that of a function as it is here, None where there is no such function; it
+    is asked last, because it imports modules.
+    """
+
+    environment: Mapping[str, str]
+    vllm: str
+    capability: tuple[int, int] | None
+    digest: Callable[[Original], str | None]
+
+
+def why_off(plugin: Plugin, host: Host) -> str | None:
+    """Why a plugin may not be engaged in this process; None if it may."""
+    return next(_objections(plugin, host), None)
+
+
+def _objections(plugin: Plugin, host: Host) -> Iterator[str]:
+    for check in (_switched_off, _other_gpu, _other_version, _other_code):
+        why = check(plugin, host)
+        if why is not None:
+            yield why
+
+
+def _switched_off(plugin: Plugin, host: Host) -> str | None:
+    value = host.environment.get(plugin.switch, "")
+    return f"{plugin.switch} is {value}" if value.strip().lower() in _NO else None
+
+
+def _other_gpu(plugin: Plugin, host: Host) -> str | None:
+    if host.capability is None:
+        return f"no SM{plugin.capability}0 GPU: vLLM sees none at all"
+    major, minor = host.capability
+    if major != plugin.capability:
+        return f"no SM{plugin.capability}0 GPU: this one is SM{major}{minor}"
+    return None
+
+
+def _other_version(plugin: Plugin, host: Host) -> str | None:
+    if host.vllm.partition("+")[0] in plugin.versions:
+        return None
+    return f"it is for vLLM {' and '.join(plugin.versions)}, and this is {host.vllm}"
+
+
+def _other_code(plugin: Plugin, host: Host) -> str | None:
+    for original in plugin.originals:
+        found = host.digest(original)
+        if found is None:
+            return f"this vLLM has no {original.name} in {original.module}"
+        if found != original.digest:
+            return f"{original.name} of this vLLM is not the function that it was written against"
+    return None
