@@ -130,12 +130,22 @@ def test_holds_and_compiles_its_own_packages(image: str, packages: set[str]) -> 
     assert "--invalidation-mode unchecked-hash" in compiled
 
 
-@pytest.mark.parametrize("image", IMAGES)
-def test_command_is_the_one_of_the_distribution(image: str) -> None:
-    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+@every_image
+def test_command_and_entry_points_are_those_of_the_distribution(image: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     (step,) = [rest for rest in only(image, "RUN") if "add-package kindling " in rest]
-    command, module = step.split()[-2:]
-    assert scripts[command] == f"{module}:main"
+    words = step.partition("add-package kindling ")[2].split()
+    _, command, module, *entries = words
+    assert project["scripts"][command] == f"{module}:main"
+
+    given = dict(zip(entries[::2], entries[1::2], strict=True))
+    declared = {
+        group: f"{name}={value}"
+        for group, one in project["entry-points"].items()
+        for name, value in one.items()
+    }
+    # The operator's image has no vLLM that would look for them.
+    assert given == ({} if image == "operator" else declared)
 
 
 def test_cuda_image_asks_for_the_driver_but_for_no_device() -> None:
