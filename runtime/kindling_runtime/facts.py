@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from kindling_runtime.contract import GroupStatus
+from kindling_runtime.contract import GroupStatus, Traffic
 from kindling_runtime.state import State
 
 
@@ -21,3 +21,4 @@ class Facts:
     orphans: int
     leftover_bytes: int
     group: GroupStatus | None = None
+    traffic: Traffic | None = None

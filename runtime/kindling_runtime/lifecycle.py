@@ -14,7 +14,14 @@ derived, so they cannot disagree with the phase.
 
 import dataclasses
 
-from kindling_runtime.contract import KILL_SECONDS, Drain, DrainStep, Phase, Probe, Reason
+from kindling_runtime.contract import Drain, DrainStep, Front, Phase, Probe, Reason
+from kindling_runtime.leaving import (
+    BEFORE_STREAMS,
+    Leaving,
+    enter,
+    ordered,
+    stopped_while_loading,
+)
 from kindling_runtime.state import (
     EngineExited,
     EngineStarted,
@@ -24,6 +31,7 @@ from kindling_runtime.state import (
     Miss,
     Order,
     PreflightFailed,
+    Requests,
     Signal,
     State,
     Token,
@@ -36,6 +44,7 @@ class Lifecycle:
 
     `gather_seconds` is how long the pod may wait for the others of its group.
     `follows` tells that its engine answers no requests: what it does, its leader shows.
+    How it leaves, `leaving` knows.
     """
 
     probe: Probe
@@ -43,6 +52,12 @@ class Lifecycle:
     started: float
     gather_seconds: int = 0
     follows: bool = False
+    front: Front | None = None
+
+    @property
+    def leaving(self) -> Leaving:
+        """The rules from SIGTERM on."""
+        return Leaving(self.drain, self.front, self.follows)
 
     def begin(self) -> State:
         """The state of a process that has done nothing yet."""
@@ -73,7 +88,7 @@ class Lifecycle:
             case Signal.TICK:
                 after = self._tick(state, now=now)
             case _:
-                after = self._of_the_group(state, event, now=now)
+                after = self._of_others(state, event, now=now)
         return after
 
     def deadline(self, state: State) -> float | None:
@@ -87,7 +102,7 @@ class Lifecycle:
             case Phase.READY | Phase.STALLED if state.missing_since is not None:
                 return state.missing_since + self.probe.wedged_seconds
             case Phase.DRAINING | Phase.FAILED if not state.finished:
-                return state.step_since + self._step_seconds(state)
+                return state.step_since + self.leaving.step_seconds(state)
             case _:
                 return None
 
@@ -107,9 +122,9 @@ class Lifecycle:
             return seen
         if self.follows:
             message = "the engine runs and the leader of its group answers"
-            return _enter(seen, Phase.READY, Reason.LEADER_ANSWERS, message=message, now=now)
+            return enter(seen, Phase.READY, Reason.LEADER_ANSWERS, message=message, now=now)
         message = f"the engine generates tokens; the first came after {first - self.started:.1f} s"
-        return _enter(seen, Phase.READY, Reason.TOKEN_GENERATED, message=message, now=now)
+        return enter(seen, Phase.READY, Reason.TOKEN_GENERATED, message=message, now=now)
 
     def _miss(self, state: State, event: Miss, *, now: float) -> State:
         if state.phase in {Phase.STARTING, Phase.LOADING}:
@@ -125,55 +140,46 @@ class Lifecycle:
         if missed.phase is Phase.READY and missed.misses >= self.probe.unready_failures:
             what = "the leader was not heard" if self.follows else "the engine showed no token"
             message = f"{what} in {missed.misses} looks in a row: {event.why}"
-            missed = _enter(missed, Phase.STALLED, Reason.NO_TOKEN, message=message, now=now)
+            missed = enter(missed, Phase.STALLED, Reason.NO_TOKEN, message=message, now=now)
         return self._tick(missed, now=now)
 
     def _engine_exited(self, state: State, event: EngineExited, *, now: float) -> State:
         if state.engine is not EngineState.RUNNING:
             return state
-        gone = dataclasses.replace(state, engine=EngineState.GONE)
+        gone = dataclasses.replace(state, engine=EngineState.GONE, cut=max(state.cut, event.cut))
         if state.phase is Phase.FAILED:
             return gone
         if state.phase is Phase.DRAINING:
-            return self._exited_while_draining(gone, event, now=now)
+            return self.leaving.exited(gone, event, now=now)
         message = f"the engine {event.how}"
-        return _enter(gone, Phase.FAILED, Reason.ENGINE_EXITED, message=message, now=now)
-
-    def _exited_while_draining(self, gone: State, event: EngineExited, *, now: float) -> State:
-        if gone.first_token is None:
-            return _stopped_while_loading(gone, now=now)
-        if gone.step is DrainStep.KILL:
-            return self._overran(gone, now=now)
-        if self.follows:
-            message = "the engine ended after its leader's, or with it"
-            return _enter(gone, Phase.STOPPED, Reason.DRAINED, message=message, now=now)
-        if gone.step is DrainStep.STREAMS and event.clean:
-            message = self._drained(now - gone.step_since)
-            return _enter(gone, Phase.STOPPED, Reason.DRAINED, message=message, now=now)
-        message = f"running streams were cut, because the engine {event.how}"
-        return _enter(gone, Phase.FAILED, Reason.ENGINE_EXITED, message=message, now=now)
+        return enter(gone, Phase.FAILED, Reason.ENGINE_EXITED, message=message, now=now)
 
     def _terminate(self, state: State, *, now: float) -> State:
         match state.phase:
             case Phase.STARTING:
-                return _stopped_while_loading(state, now=now)
+                return stopped_while_loading(state, now=now)
             case Phase.FAILED:
-                return _ordered(state, Order.KILL, now=now)
+                return ordered(state, Order.KILL, now=now)
             case Phase.READY | Phase.STALLED if self.follows:
                 step = DrainStep.LEADER
             case Phase.READY | Phase.STALLED if self.drain.endpoint_seconds:
                 step = DrainStep.ENDPOINTS
             case Phase.LOADING | Phase.READY | Phase.STALLED:
                 step = DrainStep.STREAMS
-            case Phase.DRAINING if state.step in _BEFORE_STREAMS:
+            case Phase.DRAINING if state.step in BEFORE_STREAMS:
                 step = DrainStep.STREAMS
             case _:
                 return state
-        return self._drain(state, step, now=now)
+        return self.leaving.begin(state, step, now=now)
 
-    def _of_the_group(self, state: State, event: GroupBroken | Signal, *, now: float) -> State:
-        """The state after something that only happens to a pod of a group."""
+    def _of_others(
+        self, state: State, event: Requests | GroupBroken | Signal, *, now: float
+    ) -> State:
+        """The state after what the front tells, or what only happens to a pod of a group."""
         match event:
+            case Requests() | Signal.UNCOUNTED:
+                seen = event if isinstance(event, Requests) else None
+                return self.leaving.counted(state, seen, now=now)
             case GroupBroken():
                 return _group_broken(state, event.why, now=now)
             case Signal.GATHERING:
@@ -181,7 +187,7 @@ class Lifecycle:
             case Signal.GATHERED:
                 return dataclasses.replace(state, gathered=now)
             case Signal.LEADER_GONE if state.step is DrainStep.LEADER:
-                return self._drain(state, DrainStep.STREAMS, now=now)
+                return self.leaving.begin(state, DrainStep.STREAMS, now=now)
             case _:
                 return state
 
@@ -192,7 +198,7 @@ class Lifecycle:
         match state.phase:
             case Phase.STARTING:
                 problem = self._still_starting(state)
-                return _enter(
+                return enter(
                     state, Phase.FAILED, Reason.START_DEADLINE_EXCEEDED, message=problem, now=now
                 )
             case Phase.LOADING:
@@ -202,9 +208,9 @@ class Lifecycle:
             case Phase.READY | Phase.STALLED:
                 return self._silent(state, now=now)
             case Phase.DRAINING:
-                return self._drain_overdue(state, now=now)
+                return self.leaving.overdue(state, now=now)
             case _:
-                return _ordered(state, Order(state.order + 1), now=now)
+                return ordered(state, Order(state.order + 1), now=now)
 
     def _silent(self, state: State, *, now: float) -> State:
         """No sign of life for too long, of the engine or of the leader that it follows."""
@@ -229,95 +235,18 @@ class Lifecycle:
             f"({state.last_miss or 'it was not asked'}); see its log, or allow it more time to load"
         )
 
-    def _drained(self, seconds: float) -> str:
-        allowed = self.drain.stream_seconds
-        if seconds <= allowed:
-            return f"the engine ended cleanly {seconds:.1f} s after SIGTERM, within its {allowed} s"
-        # vLLM exits with 0 also when it aborts what is left, and takes seconds to exit.
-        return (
-            f"the engine ended cleanly {seconds:.1f} s after SIGTERM; "
-            f"streams that needed more than {allowed} s were cut"
-        )
-
-    def _drain(self, state: State, step: DrainStep, *, now: float) -> State:
-        if step is DrainStep.LEADER:
-            message = "the leader finishes its streams first"
-        elif step is DrainStep.ENDPOINTS:
-            message = f"endpoints have {self.drain.endpoint_seconds} s to let go of the pod"
-        elif state.first_token is None:
-            message = "the engine is stopped before it served anything"
-        else:
-            message = f"running streams have {self.drain.stream_seconds} s to finish"
-        order = Order.RUN if step in _BEFORE_STREAMS else Order.TERMINATE
-        since = state.since if state.phase is Phase.DRAINING else now
-        return dataclasses.replace(
-            state,
-            phase=Phase.DRAINING,
-            reason=Reason.TERMINATION_REQUESTED,
-            message=message,
-            since=since,
-            order=order,
-            step=step,
-            step_since=now,
-        )
-
-    def _drain_overdue(self, state: State, *, now: float) -> State:
-        if state.step in _BEFORE_STREAMS:
-            return self._drain(state, DrainStep.STREAMS, now=now)
-        if state.step is DrainStep.STREAMS:
-            killed = dataclasses.replace(
-                state,
-                step=DrainStep.KILL,
-                message=f"the engine still ran {now - state.step_since:.0f} s after SIGTERM "
-                "and is killed",
-            )
-            return _ordered(killed, Order.KILL, now=now)
-        left = _ordered(state, Order.LEAVE, now=now)
-        if state.first_token is None:
-            return _stopped_while_loading(left, now=now)
-        return self._overran(left, now=now)
-
-    def _overran(self, state: State, *, now: float) -> State:
-        allowed = self.drain.stream_seconds + self.drain.grace_seconds
-        message = (
-            f"the engine still ran {allowed} s after SIGTERM and was killed, so running streams "
-            "were cut; allow a longer drain"
-        )
-        return _enter(state, Phase.FAILED, Reason.DRAIN_DEADLINE_EXCEEDED, message=message, now=now)
-
-    def _step_seconds(self, state: State) -> int:
-        if state.order >= Order.KILL:
-            return KILL_SECONDS
-        if state.phase is Phase.FAILED or state.first_token is None:
-            return self.drain.grace_seconds
-        if state.step is DrainStep.ENDPOINTS:
-            return self.drain.endpoint_seconds
-        if state.step is DrainStep.LEADER:
-            # By then the leader's streams are over, or were cut.
-            return self.drain.endpoint_seconds + self.drain.stream_seconds
-        if self.follows:
-            return self.drain.grace_seconds
-        return self.drain.stream_seconds + self.drain.grace_seconds
-
-
-_BEFORE_STREAMS = frozenset({DrainStep.ENDPOINTS, DrainStep.LEADER})
-
-
-def _enter(state: State, phase: Phase, reason: Reason, *, message: str, now: float) -> State:
-    return dataclasses.replace(state, phase=phase, reason=reason, message=message, since=now)
-
 
 def _preflight_failed(state: State, event: PreflightFailed, *, now: float) -> State:
     if state.phase is not Phase.STARTING:
         return state
-    return _enter(state, Phase.FAILED, event.reason, message=event.problem, now=now)
+    return enter(state, Phase.FAILED, event.reason, message=event.problem, now=now)
 
 
 def _gathering(state: State, *, now: float) -> State:
     if state.phase is not Phase.STARTING:
         return state
     message = "the pod waits for the others of its group"
-    return _enter(state, Phase.STARTING, Reason.GATHERING, message=message, now=now)
+    return enter(state, Phase.STARTING, Reason.GATHERING, message=message, now=now)
 
 
 def _engine_started(state: State, event: EngineStarted, *, now: float) -> State:
@@ -325,7 +254,7 @@ def _engine_started(state: State, event: EngineStarted, *, now: float) -> State:
         return state
     running = dataclasses.replace(state, engine=EngineState.RUNNING)
     message = f"the engine runs as process {event.pid} and has not generated a token yet"
-    return _enter(running, Phase.LOADING, Reason.ENGINE_STARTED, message=message, now=now)
+    return enter(running, Phase.LOADING, Reason.ENGINE_STARTED, message=message, now=now)
 
 
 def _group_broken(state: State, why: str, *, now: float) -> State:
@@ -348,15 +277,6 @@ def _wedged(state: State, *, now: float) -> str:
     )
 
 
-def _ordered(state: State, order: Order, *, now: float) -> State:
-    return dataclasses.replace(state, order=max(order, state.order), step_since=now)
-
-
 def _give_up(state: State, reason: Reason, *, message: str, now: float) -> State:
-    failed = _enter(state, Phase.FAILED, reason, message=message, now=now)
-    return _ordered(failed, Order.TERMINATE, now=now)
-
-
-def _stopped_while_loading(state: State, *, now: float) -> State:
-    message = "the pod was told to stop before the first token, so nothing was cut"
-    return _enter(state, Phase.STOPPED, Reason.STOPPED_WHILE_LOADING, message=message, now=now)
+    failed = enter(state, Phase.FAILED, reason, message=message, now=now)
+    return ordered(failed, Order.TERMINATE, now=now)

@@ -15,6 +15,7 @@ from kindling_runtime.contract import (
     LaunchPlan,
     Phase,
     Status,
+    Traffic,
 )
 from kindling_runtime.facts import Facts
 from kindling_runtime.state import EngineState
@@ -58,6 +59,7 @@ def status(
         models_answers=models_answers,
         group=facts.group,
         facts=told,
+        traffic=facts.traffic,
     )
 
 
@@ -95,6 +97,9 @@ class Metrics(Collector):
                 facts.engine_launch_seconds,
             )
         yield _counter("canaries", "Attempts at a one-token request of our own.", facts.canaries)
+        if facts.traffic is not None:
+            yield _gauge("requests_active", "Requests that run now.", facts.traffic.active)
+            yield _requests(facts.traffic)
         yield _gauge("token_misses", "Looks in a row that found no token.", state.misses)
         yield _counter("orphans_reaped", "Inherited child processes reaped.", facts.orphans)
         yield _counter(
@@ -123,6 +128,17 @@ def _phase(present: Phase) -> Metric:
     for phase in Phase:
         phases.add_metric([phase.value], float(phase is present))
     return phases
+
+
+def _requests(traffic: Traffic) -> Metric:
+    requests = CounterMetricFamily(
+        "kindling_runtime_requests",
+        "Requests that came to the serving port, by how they ended.",
+        labels=["outcome"],
+    )
+    for outcome in ("finished", "left", "cut", "refused", "denied"):
+        requests.add_metric([outcome], getattr(traffic, outcome))
+    return requests
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -10,9 +10,13 @@ class Order(enum.IntEnum):
     """What must have been done to the engine; it only ever rises."""
 
     RUN = 0
-    TERMINATE = 1
-    KILL = 2
-    LEAVE = 3
+    CLOSE = 1
+    """The front closes connections after each answer. This and the next two: as in front/board."""
+    REFUSE = 2
+    CUT = 3
+    TERMINATE = 4
+    KILL = 5
+    LEAVE = 6
     """The kernel did not end it either: exit without it."""
 
 
@@ -55,10 +59,12 @@ class Miss:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EngineExited:
-    """The engine is gone. `how` completes "the engine ..."; `clean` as after a wanted SIGTERM."""
+    """The engine is gone. `how` completes "the engine ..."; `clean` as after a wanted SIGTERM.
+    `cut` counts the requests that were cut since the drain began, those that it was at included."""
 
     how: str
     clean: bool
+    cut: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,6 +72,16 @@ class GroupBroken:
     """Another engine of the group is gone; `why` is one sentence without a full stop."""
 
     why: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Requests:
+    """What the front counts while the pod drains: how many run, for how long no new one has come,
+    and how many have been cut since the drain began."""
+
+    active: int
+    quiet_seconds: float
+    cut: int
 
 
 class Signal(enum.Enum):
@@ -77,13 +93,17 @@ class Signal(enum.Enum):
     """The pod could serve, and waits for the others of its group."""
     GATHERED = enum.auto()
     """All pods of the group are there and wait."""
+    UNCOUNTED = enum.auto()
+    """The front does not tell what runs."""
     LEADER_GONE = enum.auto()
     """Nobody needs this engine any more."""
     TICK = enum.auto()
     """Time passed."""
 
 
-Event = EngineStarted | PreflightFailed | Token | Miss | EngineExited | GroupBroken | Signal
+Event = (
+    EngineStarted | PreflightFailed | Token | Miss | EngineExited | GroupBroken | Requests | Signal
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +125,9 @@ class State:
     last_miss: str | None = None
     step: DrainStep | None = None
     step_since: float = 0.0
+    running: int | None = None
+    """Requests that ran when new ones began to be refused; None before, and without a front."""
+    cut: int = 0
 
     @property
     def ready(self) -> bool:

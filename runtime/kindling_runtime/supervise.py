@@ -7,11 +7,12 @@ the engine what the new state orders. It decides nothing itself.
 import asyncio
 import concurrent.futures
 import contextlib
+import dataclasses
 import logging
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,6 +26,8 @@ from kindling_runtime.contract import (
 )
 from kindling_runtime.engine import Engine
 from kindling_runtime.facts import Facts
+from kindling_runtime.front import board
+from kindling_runtime.front.keeper import Keeper, quiet_seconds, traffic
 from kindling_runtime.group import Seat, seat_of
 from kindling_runtime.lifecycle import Lifecycle
 from kindling_runtime.membership import Member
@@ -32,9 +35,11 @@ from kindling_runtime.probe import Prober
 from kindling_runtime.reaper import Reaper
 from kindling_runtime.state import (
     EngineStarted,
+    EngineState,
     Event,
     Order,
     PreflightFailed,
+    Requests,
     Signal,
     State,
 )
@@ -78,6 +83,7 @@ class Supervisor:
             started=started,
             gather_seconds=0 if member is None else member.group.gather_seconds,
             follows=member is not None and not member.serves,
+            front=plan.front,
         )
         self._state = self._lifecycle.begin()
         self._moved = asyncio.Event()
@@ -87,7 +93,10 @@ class Supervisor:
         self._watch: TokenWatch | None = None
         self._watching: asyncio.Task[None] | None = None
         self._guarding: list[asyncio.Task[None]] = []
+        self._tasks: asyncio.TaskGroup | None = None
         self._leftover_bytes = 0
+        self._front = None if plan.front is None else _keeper()
+        self._cut_before = 0
 
     async def run(self) -> State:
         """Serve until the engine is gone; returns the last state."""
@@ -108,6 +117,7 @@ class Supervisor:
             # 2. Live the engine's life while time passes.
             try:
                 async with asyncio.TaskGroup() as tasks:
+                    self._tasks = tasks
                     life = tasks.create_task(self._live(tasks))
                     await self._let_time_pass()
                     for task in (life, *self._guarding):
@@ -116,11 +126,14 @@ class Supervisor:
                 # 3. Whatever happened, leave nothing running.
                 if self._engine is not None:
                     self._engine.kill()
+                if self._front is not None:
+                    self._front.close()
         return self._state
 
     def facts(self) -> Facts:
         """What can be told at this moment."""
         state, engine = self._state, self._engine
+        counts = self._counts()
         return Facts(
             version=self._version,
             state=state,
@@ -139,6 +152,7 @@ class Supervisor:
             else GroupStatus(
                 rank=self._member.rank, size=len(self._member.group.ranks), met=self._seat.met
             ),
+            traffic=None if counts is None else traffic(counts),
         )
 
     def _listen_to_signals(self) -> None:
@@ -161,7 +175,8 @@ class Supervisor:
         argv = await self._command()
         # 3. Start the engine. From here to `expect` nothing may be awaited.
         try:
-            engine = Engine.launch(argv, self._plan.engine.env)
+            told = {} if self._front is None else self._front.environment
+            engine = Engine.launch(argv, {**self._plan.engine.env, **told})
         except OSError as error:
             problem = preflight.command_unusable(self._plan, f"cannot be run ({error.strerror})")
             self._happened(PreflightFailed(problem))
@@ -174,7 +189,8 @@ class Supervisor:
             self._watching = tasks.create_task(self._watch_tokens())
         if self._seat is not None:
             self._guarding.append(tasks.create_task(self._seat.watch(self._happened)))
-        self._happened(await engine.buried(await exited))
+        end = await engine.buried(await exited)
+        self._happened(dataclasses.replace(end, cut=self._cut(self._counts(gone=True))))
 
     async def _command(self) -> tuple[str, ...]:
         """The engine's whole command; of a group's pod, once all the others are there."""
@@ -212,6 +228,27 @@ class Supervisor:
         finally:
             await prober.close()
 
+    async def _watch_requests(self) -> None:
+        """While the pod drains, see what still runs; from SIGTERM on."""
+        while True:
+            self._look_at_requests()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _look_at_requests(self) -> None:
+        counts = self._counts()
+        if counts is None:
+            self._happened(Signal.UNCOUNTED)
+            return
+        active, quiet = counts[board.Cell.ACTIVE], quiet_seconds(counts)
+        self._happened(Requests(active, quiet, self._cut(counts)))
+
+    def _cut(self, counts: Mapping[board.Cell, int] | None) -> int:
+        return 0 if counts is None else counts[board.Cell.CUT] - self._cut_before
+
+    def _counts(self, *, gone: bool = False) -> Mapping[board.Cell, int] | None:
+        gone = gone or self._state.engine is EngineState.GONE
+        return None if self._front is None else self._front.counts(gone=gone)
+
     async def _let_time_pass(self) -> None:
         while not self._state.finished:
             self._moved.clear()
@@ -231,6 +268,8 @@ class Supervisor:
         if after.started or after.finished:
             self._start_over.set()
         self._obey(before.order)
+        if after.phase is Phase.DRAINING and before.phase is not Phase.DRAINING:
+            self._begin_to_drain()
         if self._watching is not None and after.phase not in _WATCHED:
             # A look that is under way is a request that the drain would wait for.
             self._watching.cancel()
@@ -239,9 +278,19 @@ class Supervisor:
             self._tell(after)
         self._moved.set()
 
+    def _begin_to_drain(self) -> None:
+        if self._plan.front is None or self._tasks is None:
+            return
+        self._cut_before += self._cut(self._counts())
+        self._guarding.append(self._tasks.create_task(self._watch_requests()))
+
     def _obey(self, before: Order) -> None:
         order = self._state.order
         if self._engine is None or order <= before:
+            return
+        if self._front is not None:
+            self._front.order(_FRONT_ORDERS.get(order, board.Order.REFUSE))
+        if order < Order.TERMINATE:
             return
         if order is Order.TERMINATE:
             self._engine.terminate()
@@ -249,10 +298,23 @@ class Supervisor:
             self._engine.kill()
 
 
+def _keeper() -> Keeper | None:
+    try:
+        return Keeper()
+    except OSError as error:
+        # Serving matters more; the pod leaves as one whose front does not tell what runs.
+        _log.warning("the front is not heard: no file can be written (%s)", error.strerror)
+        return None
+
+
 def _seat(member: Member, plan: LaunchPlan) -> Seat:
     return seat_of(member, silence_seconds=plan.probe.wedged_seconds)
 
 
+_FRONT_ORDERS = {Order.CLOSE: board.Order.CLOSE, Order.CUT: board.Order.CUT}
+"""The others refuse: an engine that was told to stop takes no more requests."""
+_LOOK_SECONDS = 0.1
+"""Between two looks at what runs; a look reads some 60 bytes."""
 _WATCHED = frozenset({Phase.LOADING, Phase.READY, Phase.STALLED})
 
 

@@ -70,7 +70,9 @@ class DrainStep(enum.StrEnum):
     LEADER = "Leader"
     """The leader, whose streams need this engine too."""
     STREAMS = "Streams"
-    """The engine was told to stop and finishes what it has."""
+    """Running streams finish, and new requests are refused where a front can do that."""
+    EXIT = "Exit"
+    """The engine, with nothing left to do, was told to stop."""
     KILL = "Kill"
     """The engine overran its time and was killed."""
 

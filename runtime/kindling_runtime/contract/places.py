@@ -38,7 +38,13 @@ TERMINATION_LOG_PATH: Final = "/dev/termination-log"
 TERMINATION_MESSAGE_BYTES: Final = 4096
 """The kubelet cuts a container's termination message here (Container.terminationMessagePath)."""
 
+FRONT: Final = "kindling_runtime.front.asgi.Front"
+"""What `vllm serve --middleware` takes: lists the routes that are served, counts, refuses."""
+FRONT_ARGUMENT: Final = f"--middleware={FRONT}"
+
+CUT_SECONDS: Final = 1
+"""How long the front has to tell the clients of what it cuts."""
 KILL_SECONDS: Final = 5
 """How long the runtime waits for the kernel after SIGKILL before it leaves without the engine."""
-EXIT_MARGIN_SECONDS: Final = 5
+EXIT_MARGIN_SECONDS: Final = 4
 """Room in the pod's grace period for signals, logs and the runtime's own exit."""

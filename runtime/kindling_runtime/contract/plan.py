@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from kindling_runtime.contract.places import (
+    CUT_SECONDS,
     ENGINE_PORT,
     EXIT_MARGIN_SECONDS,
     GROUP_PORT,
@@ -107,15 +108,27 @@ class Probe(_Part, frozen=True, kw_only=True):
 class Drain(_Part, frozen=True, kw_only=True):
     """How the pod leaves, from SIGTERM on.
 
-    `endpoint_seconds` pass between the end of readiness and the engine's SIGTERM, so that no
-    endpoint sends new requests to an engine that refuses them. `stream_seconds` is what running
-    streams get. `grace_seconds` is what the engine gets to exit after them; then SIGKILL.
+    `endpoint_seconds` is what endpoints get to let go of the pod after the end of its readiness:
+    at most with a front, which sees when they have, all of it without. `stream_seconds` is what
+    running streams get. `grace_seconds` is what the engine gets to exit after them; then SIGKILL.
     vLLM 0.32 on CPU needed 10.3 s and 14.0 s after the last stream, so plan at least 20.
     """
 
     endpoint_seconds: Annotated[int, Meta(ge=0, le=3600)]
     stream_seconds: Seconds
     grace_seconds: Seconds
+
+
+class Front(_Part, frozen=True, kw_only=True):
+    """The engine's HTTP server has our front (`Engine.argv` names it), which lists what is served,
+    counts what runs, and refuses new requests while the pod leaves.
+
+    Endpoints have let go of the pod once no new request has come for `quiet_seconds`, and not
+    before `settle_seconds` are over: a pod that nobody asks is quiet all the time.
+    """
+
+    quiet_seconds: Seconds = 3
+    settle_seconds: Annotated[int, Meta(ge=0, le=3600)] = 5
 
 
 class Expected(_Part, frozen=True, kw_only=True):
@@ -155,7 +168,8 @@ class Group(_Part, frozen=True, kw_only=True):
 
 
 class LaunchPlan(_Part, frozen=True, kw_only=True):
-    """One pod's orders; `group` is None where the pod is a replica of its own."""
+    """One pod's orders; `group` is None where the pod is a replica of its own, `front` where the
+    engine's HTTP server is reached as it is."""
 
     version: int = CONTRACT_VERSION
     model: Model
@@ -167,12 +181,13 @@ class LaunchPlan(_Part, frozen=True, kw_only=True):
     expected: Expected = Expected()
     requires: Requires = Requires()
     group: Group | None = None
+    front: Front | None = None
 
 
 def termination_grace_seconds(drain: Drain) -> int:
     """The pod's `terminationGracePeriodSeconds`: every wait of a drain, one after the other."""
     waits = drain.endpoint_seconds + drain.stream_seconds + drain.grace_seconds
-    return waits + KILL_SECONDS + EXIT_MARGIN_SECONDS
+    return waits + CUT_SECONDS + KILL_SECONDS + EXIT_MARGIN_SECONDS
 
 
 def startup_timeout_seconds(plan: LaunchPlan) -> int:

@@ -42,6 +42,22 @@ class GroupStatus(_Report, frozen=True, kw_only=True):
     met: bool
 
 
+class Traffic(_Report, frozen=True, kw_only=True):
+    """What the front has counted since the engine's start; canaries are among it.
+
+    `active` run now. `finished` were answered to the end, `left` are those whose client went,
+    `cut` those that the server ended. `refused` came while the pod left, `denied` named a route
+    that is not served.
+    """
+
+    active: int
+    finished: int
+    left: int
+    cut: int
+    refused: int
+    denied: int
+
+
 class GroupBackend(_Report, frozen=True, kw_only=True):
     """The attention kernel that the engine took for the layers of one KV group."""
 
@@ -71,13 +87,27 @@ class EngineFacts(_Report, frozen=True, kw_only=True):
     memory: tuple[MemoryUse, ...] = ()
 
 
+class Download(_Report, frozen=True, kw_only=True):
+    """Weights on their way, in bytes: `bytes` of `total` are in the cache.
+
+    `fetched` of them this pod has got from the store since it started, 0 while it waits for another
+    pod's download. Rate and time are of late, null where they cannot be told.
+    """
+
+    bytes: int
+    total: int
+    fetched: int = 0
+    bytes_per_second: int | None = None
+    seconds_left: int | None = None
+
+
 class Status(_Report, frozen=True, kw_only=True):
     """The answer of `GET /status`.
 
     `since` is when the phase began, `deadline` when time alone ends it or the present step of the
     drain (both RFC 3339); a ready engine has a deadline while it shows no token. `models_answers`
     counts the engine's answers at MODELS_PATH since its start, null where it does not tell. `facts`
-    are there once the engine serves.
+    are there once the engine serves, and `traffic` where the plan has a front.
     """
 
     contract_version: int
@@ -97,6 +127,8 @@ class Status(_Report, frozen=True, kw_only=True):
     models_answers: int | None = None
     group: GroupStatus | None = None
     facts: EngineFacts | None = None
+    download: Download | None = None
+    traffic: Traffic | None = None
 
 
 def last_words(reason: Reason, sentence: str) -> str:

@@ -90,7 +90,7 @@ async def test_an_unknown_contract_version_is_refused(model: Path, tmp_path: Pat
 
     assert await pods.run_to_end(data, tmp_path) == (
         ExitCode.CONTRACT,
-        "ContractRefused: the launch plan has contract version 9, this runtime speaks version 2; "
+        "ContractRefused: the launch plan has contract version 9, this runtime speaks version 3; "
         "use the runtime image of the operator's own release",
     )
 
@@ -140,7 +140,7 @@ async def test_a_command_that_the_kernel_cannot_run_is_refused(model: Path, tmp_
 @pytest.mark.parametrize(
     ("arguments", "status", "text"),
     [
-        (["version"], ExitCode.CLEAN, "kindling-runtime 0.1.0 (contract version 2)\n"),
+        (["version"], ExitCode.CLEAN, "kindling-runtime 0.1.0 (contract version 3)\n"),
         (["serve"], ExitCode.CONTRACT, "the following arguments are required: --plan"),
         (["run"], ExitCode.CONTRACT, "invalid choice: 'run'"),
         (

@@ -15,6 +15,7 @@ from kindling_runtime.contract import (
     Drain,
     Engine,
     Expected,
+    Front,
     Group,
     LaunchPlan,
     Model,
@@ -67,6 +68,7 @@ plans = st.builds(
     expected=st.builds(Expected, kv_blocks=counts, kv_tokens=counts, max_model_len=counts),
     requires=st.builds(Requires, files=st.lists(texts.map("f{}".format), max_size=3).map(tuple)),
     group=st.none() | groups,
+    front=st.none() | st.builds(Front, quiet_seconds=seconds, settle_seconds=st.integers(0, 3600)),
 )
 
 PLAN = launch_plan(env={"B": "2", "A": "1"})

@@ -5,7 +5,15 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kindling_runtime.contract import KILL_SECONDS, Drain, EvidenceSource, Phase, Probe
+from kindling_runtime.contract import (
+    CUT_SECONDS,
+    KILL_SECONDS,
+    Drain,
+    EvidenceSource,
+    Front,
+    Phase,
+    Probe,
+)
 from kindling_runtime.lifecycle import Lifecycle
 from kindling_runtime.state import (
     EngineExited,
@@ -15,6 +23,7 @@ from kindling_runtime.state import (
     GroupBroken,
     Miss,
     PreflightFailed,
+    Requests,
     Signal,
     State,
     Token,
@@ -40,6 +49,7 @@ machines = st.builds(
     started=st.just(0.0),
     gather_seconds=st.sampled_from([0, 30]),
     follows=st.booleans(),
+    front=st.none() | st.builds(Front, quiet_seconds=seconds, settle_seconds=st.integers(0, 60)),
 )
 events: st.SearchStrategy[Event] = st.one_of(
     st.builds(EngineStarted, pid=st.just(7)),
@@ -48,6 +58,12 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(Miss, why=st.just("why")),
     st.builds(EngineExited, how=st.just("exited"), clean=st.booleans()),
     st.builds(GroupBroken, why=st.just("another is gone")),
+    st.builds(
+        Requests,
+        active=st.integers(0, 3),
+        quiet_seconds=st.floats(0, 90),
+        cut=st.integers(0, 3),
+    ),
     st.sampled_from(Signal),
 )
 # Quarters of a second, which add up without rounding.
@@ -121,7 +137,7 @@ def test_after_sigterm_time_alone_ends_it_within_the_planned_waits(
     drain = machine.drain
     longest = drain.endpoint_seconds + drain.stream_seconds + drain.grace_seconds
     assert state.finished
-    assert now - asked <= longest + KILL_SECONDS
+    assert now - asked <= longest + CUT_SECONDS + KILL_SECONDS
 
 
 @given(machines, histories)

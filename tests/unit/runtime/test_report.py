@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.engine.plans import launch_plan
 
 from kindling_runtime import contract, report
-from kindling_runtime.contract import DrainStep, Phase, Reason, Status
+from kindling_runtime.contract import DrainStep, Phase, Reason, Status, Traffic
 from kindling_runtime.facts import Facts
 from kindling_runtime.state import EngineState, State
 
@@ -83,8 +83,9 @@ def test_a_reader_passes_over_fields_that_it_does_not_know() -> None:
 
 def test_the_metrics_of_a_loading_pod() -> None:
     assert samples(LOADING) == {
-        "kindling_runtime_info/2/0.1.0": 1,
+        "kindling_runtime_info/3/0.1.0": 1,
         "kindling_runtime_phase/Starting": 0,
+        "kindling_runtime_phase/Downloading": 0,
         "kindling_runtime_phase/Loading": 1,
         "kindling_runtime_phase/Ready": 0,
         "kindling_runtime_phase/Stalled": 0,
@@ -103,3 +104,17 @@ def test_the_metrics_of_a_loading_pod() -> None:
 
 def test_the_first_token_is_told_once_there_was_one() -> None:
     assert samples(GONE)["kindling_runtime_first_token_seconds"] == 40.0
+
+
+def test_what_the_front_counts_is_in_the_status_and_the_metrics() -> None:
+    traffic = Traffic(active=1, finished=2, left=3, cut=4, refused=5, denied=6)
+    counted = dataclasses.replace(LOADING, traffic=traffic)
+
+    assert report.status(launch_plan(), counted).traffic == traffic
+    found = samples(counted)
+    assert found["kindling_runtime_requests_active"] == 1
+    assert {
+        name.rpartition("/")[2]: value
+        for name, value in found.items()
+        if name.startswith("kindling_runtime_requests_total/")
+    } == {"finished": 2, "left": 3, "cut": 4, "refused": 5, "denied": 6}

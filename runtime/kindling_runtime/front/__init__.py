@@ -1,0 +1,1 @@
+"""What stands before the engine's routes, inside the engine's own HTTP server (docs/adr/0010)."""
