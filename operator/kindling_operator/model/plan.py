@@ -290,7 +290,8 @@ class Decision:
     `current` is the newest target. `better` is set when a fresh plan differs from the frozen one.
     `look_again` is when the decision changes by time alone, None if it does not. `untouched` is
     True for a spec that cannot be read: nothing is applied and nothing is pruned. With `ask` the
-    rollout waits for an answer of a replica of `current` through the Service.
+    rollout waits for an answer of a replica of `current` through the Service. `short` is what the
+    next replica without room lacks, None where all have room.
     """
 
     key: Key
@@ -304,6 +305,7 @@ class Decision:
     look_again: datetime | None = None
     untouched: bool = False
     ask: bool = False
+    short: Verdict | None = None
 
     def verdict(self, condition: ConditionType) -> Verdict | None:
         """What was judged about a condition, or None."""

@@ -119,6 +119,7 @@ def _decision(
         better=better,
         desired_replicas=model.spec.replicas,
         ask=step.ask,
+        short=mine.shortfall,
         look_again=min(
             (t for t in (step.look_again, groups.look_again) if t is not None), default=None
         ),

@@ -112,6 +112,7 @@ def _scheduled(known: Facts) -> Verdict:
         wanted=known.decision.desired_replicas,
         revision=known.decision.current,
         unmade=_unmade(known),
+        short=known.decision.short,
     )
 
 

@@ -1,4 +1,8 @@
-"""Scheduled: does every wanted replica have a node. Pure; the scheduler's words are repeated."""
+"""Scheduled: does every wanted replica have a node. Pure.
+
+Where the planner agrees with the scheduler that there is no room, its words are told: they name the
+best node, who holds it, and how much to free. Else the scheduler's are repeated.
+"""
 
 from collections.abc import Sequence
 
@@ -7,8 +11,11 @@ from kindling_operator.model.names import group_number
 from kindling_operator.model.objects import ChildView, PodView
 from kindling_operator.model.plan import GroupPlan, Revision, Verdict
 from kindling_operator.plan.groups import half_group_ends
+from kindling_operator.plan.listing import lowered
 from kindling_operator.report import failures
 from kindling_operator.report.replicas import PodState, Replicas
+
+_ROOM = frozenset({Reason.INSUFFICIENT_GPU, Reason.INSUFFICIENT_RESOURCES})
 
 
 def scheduled(
@@ -18,9 +25,11 @@ def scheduled(
     wanted: int,
     revision: Revision | None,
     unmade: str = "",
+    short: Verdict | None = None,
 ) -> Verdict:
     """The condition of a model that has a Deployment, or is about to: `unmade` is why not yet.
 
+    `short` is what a replica without room lacks.
     Only replicas of the current revision count: older ones are on their way out, and have nodes.
     """
     for workload in workloads:
@@ -39,7 +48,7 @@ def scheduled(
     if stuck and group is not None:
         return _half_group(stuck[0], replicas.members.get(stuck[0].group, ()), group)
     if stuck:
-        return _unschedulable(stuck[0].unschedulable, len(stuck), wanted)
+        return _unschedulable(stuck[0].unschedulable, len(stuck), wanted, short)
     placed = [pod for pod in living if _has_nodes(pod, replicas, group)]
     if len(placed) < wanted:
         sets = [each for each in workloads if each.revision == hash_]
@@ -125,12 +134,12 @@ def _fix_of_refusal(message: str) -> str:
     return "do what the message asks for"
 
 
-def _unschedulable(message: str, stuck: int, wanted: int) -> Verdict:
+def _unschedulable(message: str, stuck: int, wanted: int, short: Verdict | None) -> Verdict:
     reason, fix = _reading(message)
-    return _verdict(
-        reason,
-        f"{stuck} of {max(wanted, stuck)} replicas have no node ({message.rstrip('.')}): {fix}.",
-    )
+    told = f"{stuck} of {max(wanted, stuck)} replicas have no node"
+    if short is not None and reason in _ROOM:
+        return _verdict(short.reason, f"{told}: {lowered(short.message)}")
+    return _verdict(reason, f"{told} ({message.rstrip('.')}): {fix}.")
 
 
 def _reading(message: str) -> tuple[Reason, str]:

@@ -87,3 +87,39 @@ def test_an_older_replica_without_a_node_is_not_what_the_model_waits_for() -> No
     found = told(snapshot(pods=[old, pod("new")], children=[deployment()]), rolling)
 
     assert short(found["Scheduled"]) == "True/PodsScheduled"
+
+
+NO_GPU = "0/45 nodes are available: 1 Insufficient nvidia.com/gpu, 44 node(s) didn't match"
+LACKS = Verdict(
+    ConditionType.SCHEDULED,
+    Reason.INSUFFICIENT_GPU,
+    "Needs 1 x NVIDIA-H200 in one node; best node a has 0 of 8 free, 8 held by ml/flint: free 1 or"
+    " add a node.",
+)
+
+
+def without_node(words: str, lacks: Verdict | None) -> str:
+    stuck = pod("a", node="", phase="Pending", unschedulable=words)
+    found = told(
+        snapshot(pods=[stuck], children=[deployment()]), decision((revision(), 1), short=lacks)
+    )["Scheduled"]
+    assert found.status == "False"
+    return found.message
+
+
+def test_where_planner_and_scheduler_agree_the_holder_and_the_number_are_told() -> None:
+    assert without_node(NO_GPU, LACKS) == (
+        "1 of 1 replicas have no node: needs 1 x NVIDIA-H200 in one node; best node a has 0 of 8"
+        " free, 8 held by ml/flint: free 1 or add a node."
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "lacks"),
+    [(NO_GPU, None), ("0/1 nodes are available: 1 node(s) had untolerated taint", LACKS)],
+    ids=["the planner sees room", "the scheduler has another reason"],
+)
+def test_where_they_do_not_the_schedulers_words_are_repeated(
+    words: str, lacks: Verdict | None
+) -> None:
+    assert f"({words})" in without_node(words, lacks)
