@@ -99,13 +99,7 @@ def _no_room(subject: Subject, option: Option, room: Room) -> Verdict:
     """What the option waits for: of memory, the least with which it would be taken."""
     if option.gpu is None and not any(_is_large_enough(node, option) for node in option.pool.nodes):
         return cpu_shortfall(subject, option.sizing, room.fleet)
-    return replica_shortfall(
-        subject.model.key,
-        _least(subject, option).demand,
-        option.pool,
-        room,
-        show_foreign=subject.environment.name_foreign_holders,
-    )
+    return replica_shortfall(subject, _least(subject, option).demand, option.pool, room)
 
 
 def _is_large_enough(node: NodeView, option: Option) -> bool:

@@ -17,11 +17,16 @@ Tolerations, taint based evictions)."""
 
 
 def kept_out(
-    fleet: Fleet, placement: Placement | None, of_use: Callable[[GpuClass], bool]
+    fleet: Fleet,
+    placement: Placement | None,
+    of_use: Callable[[GpuClass], bool],
+    *,
+    selected: bool = False,
 ) -> tuple[str, ...]:
     """One part of a sentence for each reason, that which keeps most GPUs first.
 
-    Only GPUs `of_use` count.
+    Only GPUs `of_use` count, with `selected` only those of nodes that spec.placement.nodeSelector
+    matches.
     """
     tolerations = (*(placement.tolerations if placement is not None else ()), GPU_TOLERATION)
     usable = fleet.usable(placement, gpu=True)
@@ -29,6 +34,8 @@ def kept_out(
     ways: dict[str, str] = {}
     for node in fleet.nodes:
         found = fleet.classes[node.name]
+        if selected and not _is_selected(node, placement):
+            continue
         if found is not None and node.name not in usable.names and of_use(found):
             where, way_out = _reason(node, placement, tolerations)
             gpus.setdefault(where, Counter())[f"{found.product} ({found.capability})"] += node.gpus
@@ -47,18 +54,22 @@ def _reason(
 ) -> tuple[str, str]:
     """The first thing that keeps pods off a node, and how to mend it."""
     look = f"kubectl describe node {node.name}"
+    if not _is_selected(node, placement):
+        return "not matched by spec.placement.nodeSelector", "correct it, or label the nodes"
     if not node.ready:
         return "on nodes that are not ready", look
     if node.unschedulable:
         return "on cordoned nodes", f"kubectl uncordon {node.name}"
-    selector = placement.node_selector if placement is not None else {}
-    if any(node.labels.get(key) != value for key, value in selector.items()):
-        return "not matched by spec.placement.nodeSelector", "correct it, or label the nodes"
     taints = tuple(repelling(node.taints, tolerations))
     where = f"on nodes tainted {joined([_text(taint) for taint in taints], 'and')}"
     if any(taint.key.partition("/")[0].endswith(_OF_THE_CLUSTER) for taint in taints):
         return where, look
     return where, "add a toleration to spec.placement.tolerations"
+
+
+def _is_selected(node: NodeView, placement: Placement | None) -> bool:
+    selector = placement.node_selector if placement is not None else {}
+    return all(node.labels.get(key) == value for key, value in selector.items())
 
 
 def _text(taint: Taint) -> str:

@@ -212,10 +212,9 @@ def _kept(
     )
     if len(now) >= missing:
         return placed
-    show = subject.environment.name_foreign_holders
     return replace(
         placed,
-        shortfall=replica_shortfall(key, demand, pool, room, show_foreign=show),
+        shortfall=replica_shortfall(subject, demand, pool, room),
         frees=frees(room, demand, pool, others),
         pods=frozenset(pod.uid for pod in pods),
     )

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from kindling_operator.model.api_placement import Placement
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.names import Key
 from kindling_operator.model.objects import ClaimView, NodeView
@@ -13,6 +14,7 @@ from kindling_operator.model.plan import Verdict, WeightsMount
 from kindling_operator.model.quantities import format_bytes
 from kindling_operator.plan.devices import selector_text
 from kindling_operator.plan.fleet import Fleet, Pool, domain
+from kindling_operator.plan.kept_out import kept_out
 from kindling_operator.plan.listing import few, joined
 from kindling_operator.plan.room import Amounts, Demand, Room
 from kindling_operator.plan.sizing import Sizing
@@ -44,9 +46,7 @@ def claim_shortfall(
     return None
 
 
-def replica_shortfall(
-    key: Key, demand: Demand, pool: Pool, room: Room, *, show_foreign: bool
-) -> Verdict:
+def replica_shortfall(subject: Subject, demand: Demand, pool: Pool, room: Room) -> Verdict:
     """What the pool lacks for one replica: nodes, GPUs, or what its pods need beside them.
 
     Holders in other namespaces are named only if allowed.
@@ -54,22 +54,20 @@ def replica_shortfall(
     if demand.gpu is None and not pool.nodes:
         return _waiting(Reason.NO_MATCHING_NODE, _NOBODY)
     if demand.nodes > 1:
-        return _group_shortfall(key, demand, pool, room, show_foreign=show_foreign)
+        return _group_shortfall(subject, demand, pool, room)
     best = room.best(pool.nodes)
     if demand.gpu is not None and (
         best is None or room.left(best.name).gpus < demand.gpus_per_node
     ):
-        return _gpu_shortfall(key, demand, best, room, show_foreign=show_foreign)
+        return _gpu_shortfall(subject, demand, best, room)
     enough = [n for n in pool.nodes if room.left(n.name).gpus >= demand.gpus_per_node]
     if not enough:
         return _waiting(Reason.NO_MATCHING_NODE, _NOBODY)
     return _beside_shortfall(demand, enough, room)
 
 
-def _gpu_shortfall(
-    key: Key, demand: Demand, best: NodeView | None, room: Room, *, show_foreign: bool
-) -> Verdict:
-    """No node has so many free GPUs."""
+def _gpu_shortfall(subject: Subject, demand: Demand, best: NodeView | None, room: Room) -> Verdict:
+    """No node has so many free GPUs; those that nobody may use are told, as they may be the way."""
     gpus = demand.gpus_per_node
     what = f"{gpus} x {_product(demand)} in one node"
     if best is None:
@@ -77,15 +75,27 @@ def _gpu_shortfall(
             Reason.INSUFFICIENT_GPU, f"Needs {what} and no usable node has any: add a node."
         )
     free = max(0, room.left(best.name).gpus)
-    held = _held_text([best.name], key, room, show_foreign=show_foreign)
+    held = _held_text(subject, [best.name], room)
     return _waiting(
         Reason.INSUFFICIENT_GPU,
-        f"Needs {what}; best node {best.name} has {free} of {best.gpus} free{held}: free"
-        f" {gpus - free} or add a node.",
+        f"Needs {what}; best node {best.name} has {free} of {best.gpus} free{held}"
+        f"{_closed_text(subject, demand, room)}: free {gpus - free} or add a node.",
     )
 
 
-def _held_text(nodes: Iterable[str], key: Key, room: Room, *, show_foreign: bool) -> str:
+def _closed_text(subject: Subject, demand: Demand, room: Room) -> str:
+    """What nodes of the same GPUs have that are cordoned, not ready or tainted."""
+    assert demand.gpu is not None
+    product, placement = demand.gpu.product, subject.spec.placement or Placement()
+    question = "closed", product, tuple(sorted(placement.node_selector.items()))
+    closed = room.fleet.answer(
+        (*question, placement.tolerations),
+        lambda: kept_out(room.fleet, placement, lambda gpu: gpu.product == product, selected=True),
+    )
+    return f", and there are {few(closed)}" if closed else ""
+
+
+def _held_text(subject: Subject, nodes: Iterable[str], room: Room) -> str:
     """Who has the GPUs of these nodes, the largest first: ", 4 held by ml/a, 2 held in other
     namespaces"."""
     names, parts = tuple(nodes), []
@@ -93,7 +103,8 @@ def _held_text(nodes: Iterable[str], key: Key, room: Room, *, show_foreign: bool
         counts: Counter[Key] = Counter()
         for name in names:
             counts.update(books.get(name, {}))
-        shown = [h for h in counts if show_foreign or h.namespace == key.namespace]
+        show_foreign, mine = subject.environment.name_foreign_holders, subject.model.key.namespace
+        shown = [h for h in counts if show_foreign or h.namespace == mine]
         shown.sort(key=lambda holder: (-counts[holder], holder))
         hidden = counts.total() - sum(counts[holder] for holder in shown)
         by = "by" if verb == "held" else "for"
@@ -130,9 +141,7 @@ def _share_short(left: Amounts, need: Amounts) -> float:
     return sum(a / b for a, b in zip(short, need, strict=True) if b)
 
 
-def _group_shortfall(
-    key: Key, demand: Demand, pool: Pool, room: Room, *, show_foreign: bool
-) -> Verdict:
+def _group_shortfall(subject: Subject, demand: Demand, pool: Pool, room: Room) -> Verdict:
     """Too few nodes have room at the same time for a replica of several pods."""
     free = list(room.fitting(demand, pool))
     count, where = len(free), ""
@@ -145,7 +154,7 @@ def _group_shortfall(
         Reason.INSUFFICIENT_GPU if taken else Reason.INSUFFICIENT_RESOURCES,
         f"Needs {demand.nodes} nodes{where} with {demand.gpus_per_node} x {_product(demand)},"
         f" {_cpus(demand.cpu_millis)} CPU and {format_bytes(demand.memory)} of memory free each;"
-        f" {have} that{_held_text(taken, key, room, show_foreign=show_foreign)}:"
+        f" {have} that{_held_text(subject, taken, room)}:"
         f" free {max(1, demand.nodes - count)} more or add nodes.",
     )
 

@@ -255,3 +255,22 @@ def test_nodes_whose_gpus_nobody_can_plan_with(node: NodeView, text: str) -> Non
     refused = cluster(node).decide(A).refused
     assert refused is not None
     assert text in refused.message
+
+
+def test_gpus_that_a_cordon_keeps_out_are_told_beside_the_best_node() -> None:
+    """A person who reads it at night may only have forgotten to uncordon."""
+    nodes = (
+        gpu_node("taken", gpus=8),
+        replace(gpu_node("closed", gpus=8), unschedulable=True),
+        replace(gpu_node("elsewhere", gpus=8, unschedulable=True), labels={}),
+    )
+    spec = catalog_spec("flint", placement={"nodeSelector": {"kubernetes.io/arch": "amd64"}})
+    cluster = Cluster(nodes=nodes, pods=(foreign_pod("taken", gpus=8),)).apply(spec)
+
+    [verdict] = [v for v in cluster.decide().verdicts if v.condition is ConditionType.SCHEDULED]
+
+    assert verdict.message == (
+        "Needs 1 x NVIDIA-H200 in one node; best node taken has 0 of 8 free, 8 held in other"
+        " namespaces, and there are 8 x NVIDIA-H200 (sm90) on cordoned nodes (kubectl uncordon"
+        " closed): free 1 or add a node."
+    )
