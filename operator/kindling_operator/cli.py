@@ -65,6 +65,7 @@ def _add_plan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     plan.add_argument("--pods", help="output of kubectl get pods -A -o yaml: who holds GPUs")
     plan.add_argument("-n", "--namespace", help="of models that name none; default: the context's")
     plan.add_argument("-o", "--output", choices=FORMATS, default="table", help="default: table")
+    plan.add_argument("--why", action="store_true", help="tell why each engine argument is given")
     plan.add_argument("--runtimes", help="YAML list of what further runtime images can do")
     plan.add_argument("--cuda-image", help="runtime image for GPUs; default: the operator's")
     plan.add_argument("--cpu-image", help="runtime image for CPU; default: the operator's")

@@ -13,6 +13,7 @@ from kindling_operator.model.objects import PodView
 from kindling_operator.model.plan import Decision, EnginePlan, RolloutState, Verdict
 from kindling_operator.model.quantities import format_bytes
 from kindling_operator.model.status import MAX_REJECTED, RejectedOption
+from kindling_operator.plan.argument import explained
 from kindling_operator.plan.listing import few
 
 _FACT = 13
@@ -27,19 +28,21 @@ def decision_text(
     nodes: Sequence[str] = (),
     later: EnginePlan | None = None,
     considered: Sequence[RejectedOption] = (),
+    why: bool = False,
 ) -> str:
     """The whole text of one decision.
 
     `nodes` are the places that its pods are on, or would go to (`places_of`); `later` is what a
     model that waits would run once there is room, `considered` what was judged for a refused one.
+    With `why` each argument of the command is explained.
     """
     lines = [*_head(decision, terminal), *_rejected(considered, len(considered), terminal)]
     if decision.current is not None:
         lines += _standing(decision, terminal)
-        lines += _plan(decision.current.plan, terminal, nodes)
+        lines += _plan(decision.current.plan, terminal, nodes, why=why)
     elif later is not None:
         lines += _fact("then", later.summary, terminal)
-        lines += _plan(later, terminal, nodes=())
+        lines += _plan(later, terminal, (), why=why)
     return "\n".join(lines)
 
 
@@ -69,12 +72,16 @@ def _head(decision: Decision, terminal: Terminal) -> Iterator[str]:
         yield from terminal.wrapped(hindered.message, indent="  ")
 
 
-def _plan(plan: EnginePlan, terminal: Terminal, nodes: Sequence[str]) -> Iterator[str]:
+def _plan(
+    plan: EnginePlan, terminal: Terminal, nodes: Sequence[str], *, why: bool
+) -> Iterator[str]:
     yield from _facts(plan, terminal, nodes)
     if plan.speed is not None:
         yield from speed_lines(plan.speed, terminal)
     yield from memory_lines(plan, terminal)
     yield from _command(plan, terminal)
+    if why:
+        yield from _arguments(plan, terminal)
     yield from _rejected(plan.rejected, plan.rejected_total, terminal)
 
 
@@ -168,6 +175,16 @@ def _command(plan: EnginePlan, terminal: Terminal) -> Iterator[str]:
         role = "serves" if plan.group.serving[rank] else "headless"
         words = [f"pod {rank} ({role}):", *map(shlex.quote, arguments)]
         yield from terminal.words(words, indent="    ", after="      ", end="")
+
+
+def _arguments(plan: EnginePlan, terminal: Terminal) -> Iterator[str]:
+    """Each option of the command by name, and why it is given."""
+    found = explained(plan)
+    yield f"  {terminal.paint('arguments', Tone.STRONG)}"
+    if not found:
+        yield "    this plan was stored by a release that kept no reasons"
+        return
+    yield from terminal.table([("ARGUMENT", "WHY"), *found.items()], indent="    ", tone=Tone.FAINT)
 
 
 def _rejected(rejected: Sequence[RejectedOption], total: int, terminal: Terminal) -> Iterator[str]:

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import yaml
@@ -23,10 +23,13 @@ from kindling_operator.model.plan import Decision, EnginePlan
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.model.status import MAX_REJECTED
 from kindling_operator.plan import plan
+from kindling_operator.plan.argument import explained
 from kindling_operator.plan.course import lacks_room
 from kindling_operator.plan.placement import Placements, placements
 from kindling_operator.render import render
 from kindling_operator.report.status import plan_status
+
+FORMATS = ("table", "json", "yaml")
 
 
 def plan_command(options: argparse.Namespace) -> int:
@@ -34,7 +37,10 @@ def plan_command(options: argparse.Namespace) -> int:
     snapshot, keys = _offline(options) if options.nodes else _live(options)
     placed = placements(snapshot)
     decisions = [_told(plan(snapshot, key, placed), placed) for key in keys]
-    print(_WRITERS[options.output](snapshot, placed, decisions))
+    if options.output == "table":
+        print(_table(snapshot, placed, decisions, why=options.why))
+    else:
+        print({"json": _json, "yaml": _yaml}[options.output](snapshot, placed, decisions))
     return REFUSED if any(obstacle(decision) for decision in decisions) else 0
 
 
@@ -70,15 +76,19 @@ def _live(options: argparse.Namespace) -> tuple[Snapshot, Sequence[Key]]:
     return live_snapshot(options)
 
 
-def _table(snapshot: Snapshot, placed: Placements, decisions: Sequence[Decision]) -> str:
+def _table(
+    snapshot: Snapshot, placed: Placements, decisions: Sequence[Decision], *, why: bool
+) -> str:
     terminal = Terminal.of()
-    texts = [_text(snapshot, placed, decision, terminal) for decision in decisions]
+    texts = [_text(snapshot, placed, decision, terminal, why=why) for decision in decisions]
     if len(decisions) > 1:
         texts.append("\n".join(summary_lines(snapshot, decisions, terminal)))
     return "\n\n".join(texts)
 
 
-def _text(snapshot: Snapshot, placed: Placements, decision: Decision, terminal: Terminal) -> str:
+def _text(
+    snapshot: Snapshot, placed: Placements, decision: Decision, terminal: Terminal, *, why: bool
+) -> str:
     key = decision.key
     kept = placed.of(key).nodes if key in placed else ()
     return decision_text(
@@ -87,6 +97,7 @@ def _text(snapshot: Snapshot, placed: Placements, decision: Decision, terminal: 
         nodes=places_of(snapshot.pods_of(key), kept),
         later=_later(placed, decision),
         considered=considered(snapshot, key) if decision.refused is not None else (),
+        why=why,
     )
 
 
@@ -103,7 +114,8 @@ def _json(snapshot: Snapshot, placed: Placements, decisions: Sequence[Decision])
 
 def _machine(snapshot: Snapshot, placed: Placements, decision: Decision) -> dict[str, Any]:
     said = obstacle(decision) or decision.verdicts[0]
-    status = plan_status(decision)
+    status, later = plan_status(decision), _later(placed, decision)
+    runs = decision.current.plan if decision.current is not None else later
     return {
         "namespace": decision.key.namespace,
         "name": decision.key.name,
@@ -111,13 +123,13 @@ def _machine(snapshot: Snapshot, placed: Placements, decision: Decision) -> dict
         "reason": said.reason.value,
         "message": said.message,
         "plan": msgspec.to_builtins(status) if status is not None else None,
-        **_without_plan(snapshot, placed, decision),
+        **({"arguments": explained(runs)} if runs is not None else {}),
+        **_options(snapshot, decision, later),
     }
 
 
-def _without_plan(snapshot: Snapshot, placed: Placements, decision: Decision) -> dict[str, Any]:
-    """The options that were looked at where `plan` does not tell of them."""
-    later = _later(placed, decision)
+def _options(snapshot: Snapshot, decision: Decision, later: EnginePlan | None) -> dict[str, Any]:
+    """The options that were considered where `plan` does not tell of them."""
     if decision.refused is None and later is None:
         return {}
     options = later.rejected if later is not None else considered(snapshot, decision.key)
@@ -136,7 +148,3 @@ def _printable(manifest: dict[str, Any]) -> dict[str, Any]:
     """Without the owner, which has no uid before the API server has given it one."""
     metadata = {k: v for k, v in manifest["metadata"].items() if k != "ownerReferences"}
     return {**manifest, "metadata": metadata}
-
-
-_WRITERS: Final = {"table": _table, "json": _json, "yaml": _yaml}
-FORMATS = tuple(_WRITERS)

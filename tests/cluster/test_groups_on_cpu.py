@@ -31,6 +31,7 @@ from kindling_operator.model.parse import ParsedModel, parse
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.observe.nodes import node as node_view
 from kindling_operator.plan import plan
+from kindling_operator.plan.argument import texts
 from kindling_operator.plan.ranks import group_plan, layout_arguments
 from kindling_operator.plan.revision import new_revision
 from kindling_operator.render.revision import controller_revision
@@ -72,7 +73,7 @@ def stored_plan(kube: Kube, images: Images, model: Object) -> Object:
     two = msgspec.structs.replace(
         alone,
         summary="CPU in 2 pods, BF16, TP2, by hand",
-        argv=(*alone.argv, *layout_arguments(LAYOUT)),
+        argv=(*alone.argv, *texts(layout_arguments(LAYOUT))),
         # vLLM 0.32 compiles the embedding of tensor ranks, and the image has no compiler.
         env={**alone.env, "TORCHDYNAMO_DISABLE": "1"},
         pod=msgspec.structs.replace(alone.pod, cpu_millis=250),

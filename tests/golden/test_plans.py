@@ -3,11 +3,13 @@
 `make golden` writes the files anew. The clusters are what `kubectl get nodes -o yaml` prints.
 """
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 from tests.support.golden import check_golden
 from tests.support.onenode import ROOT
 
@@ -102,6 +104,23 @@ def test_manifests(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
         assert text == "\n"
     else:
         check_golden(path, text)
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if not c.code], ids=lambda case: f"{case.model}-on-{case.nodes}"
+)
+def test_every_argument_has_a_reason(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the order of the command, those of the pods of a group included, and none beside them."""
+    manifests = list(yaml.safe_load_all(said(case, "yaml", capsys)))
+    (plan,) = [m["data"]["plan"] for m in manifests if m["kind"] == "ControllerRevision"]
+    ranks = plan["group"]["rankArguments"] if "group" in plan else []
+    words = [*plan["argv"][2:], *(word for rank in ranks for word in rank)]
+    options = dict.fromkeys(word.partition("=")[0] for word in words)
+
+    told = json.loads(said(case, "json", capsys))["arguments"]
+
+    assert list(told) == list(options)
+    assert all(why and len(why) < 160 for why in told.values()), told
 
 
 def test_no_golden_file_is_an_orphan() -> None:

@@ -17,6 +17,7 @@ from kindling_operator.model.architecture import CatalogEntry, Device
 from kindling_operator.model.layout import Layout
 from kindling_operator.model.runtime import RuntimeFacts
 from kindling_operator.plan import checks, command, layouts, memory, rules
+from kindling_operator.plan.argument import Argument, name_of
 from kindling_operator.plan.capabilities import runtime_for
 from kindling_operator.plan.extra_args import FORBIDDEN
 from kindling_operator.plan.subject import Subject
@@ -76,12 +77,12 @@ def flag(trap: int, option: str) -> Mutation:
     """A rendered argument."""
 
     def take(patch: Patch) -> None:
-        render = command.engine_argv
+        render = command.engine_arguments
 
-        def without(*given: Any, **more: Any) -> tuple[str, ...]:
-            return tuple(a for a in render(*given, **more) if a.partition("=")[0] != option)
+        def without(*given: Any, **more: Any) -> tuple[Argument, ...]:
+            return tuple(a for a in render(*given, **more) if name_of(a.text) != option)
 
-        patch.setattr(f"{PLAN}.engine.engine_argv", without)
+        patch.setattr(f"{PLAN}.engine.engine_arguments", without)
 
     return Mutation(trap, option, take)
 

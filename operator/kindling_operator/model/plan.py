@@ -196,7 +196,9 @@ class EnginePlan(_Wire, frozen=True, kw_only=True):
 
     `model` is the catalog's name. Durations in seconds. `argv` is the whole engine command, less
     what `group` adds for each pod of a replica that has several. `gpu` is None on CPU.
-    `draft_tokens` is 0 without speculation. `why` explains what the plan chose, a sentence each.
+    `draft_tokens` is 0 without speculation. `why` explains what the plan chose, a sentence each,
+    and `reasons` in a few words why each option of the command is given, by its name; empty where
+    an older release did not store it.
     `warning` tells what nobody has verified about it and the user insists on.
     """
 
@@ -218,6 +220,7 @@ class EnginePlan(_Wire, frozen=True, kw_only=True):
     gpu: GpuPlan | None = None
     parallelism: ParallelismStatus = ParallelismStatus()
     group: GroupPlan | None = None
+    reasons: dict[str, str] = {}
     draft_tokens: int = 0
     attention_backends: tuple[AttentionBackend, ...] = ()
     host_tier: HostTierPlan | None = None

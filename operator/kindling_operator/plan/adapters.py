@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kindling_operator.model.architecture import AttentionKind, CheckpointName
+from kindling_operator.plan.argument import Argument
 from kindling_operator.plan.media import listed
 from kindling_operator.plan.mounts import weights_mount
 from kindling_operator.plan.subject import Subject
@@ -17,20 +18,21 @@ _FUSED_COLLECTIVES_OFF: Final = {
 }
 
 
-def adapter_arguments(subject: Subject, checkpoint: CheckpointName) -> tuple[str, ...]:
+def adapter_arguments(subject: Subject, checkpoint: CheckpointName) -> tuple[Argument, ...]:
     """The adapters by name and folder; all of them fit in the GPU at once."""
     adapters = sorted(subject.spec.serving.adapters, key=lambda adapter: adapter.name)
     if not adapters:
         return ()
     modules = tuple(f"{a.name}={weights_mount(a.uri).path}" for a in adapters)
+    why = "spec.serving.adapters"
     # Of the 4-bit expert kernels only Marlin's take adapters (vLLM 0.33.0,
     # model_executor/layers/fused_moe/experts/marlin_moe.py:681).
-    four_bit = checkpoint is CheckpointName.NVFP4
+    marlin = Argument("--moe-backend=marlin", "no other 4-bit expert kernels take adapters")
     return (
-        "--enable-lora",
-        f"--max-loras={len(adapters)}",
-        *listed("--lora-modules", modules),
-        *(("--moe-backend=marlin",) if four_bit else ()),
+        Argument("--enable-lora", why),
+        Argument(f"--max-loras={len(adapters)}", "all of spec.serving.adapters at once"),
+        *listed("--lora-modules", modules, why),
+        *((marlin,) if checkpoint is CheckpointName.NVFP4 else ()),
     )
 
 

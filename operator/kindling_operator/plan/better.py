@@ -78,6 +78,7 @@ def _compared(plan: EnginePlan) -> EnginePlan:
         pod=structs.replace(plan.pod, node_requirements=()),
         drain_seconds=0,
         speed=None,
+        reasons={},
         why=(),
         rejected=(),
         rejected_total=0,

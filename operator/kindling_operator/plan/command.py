@@ -1,6 +1,7 @@
 """The engine's command line and environment.
 
-Every argument is one item, ``--name=value``: lists are easier to read and to compare that way.
+Every argument is one item, ``--name=value``: lists are easier to read and to compare that way. Each
+is made with the reason why it is given, which `kindling plan --why` shows.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
-from kindling_operator.model.api_serving import Frontend
+from kindling_operator.model.api_serving import Frontend, SpeculationMode
+from kindling_operator.model.architecture import CheckpointName
 from kindling_operator.model.layout import Layout
-from kindling_operator.model.plan import HostTierPlan
+from kindling_operator.model.plan import HostTierPlan, WeightsMount
 from kindling_operator.plan.adapters import adapter_arguments, adapter_environment
+from kindling_operator.plan.argument import Argument
 from kindling_operator.plan.capabilities import kernels
 from kindling_operator.plan.devices import GpuClass
 from kindling_operator.plan.media import (
@@ -23,6 +26,7 @@ from kindling_operator.plan.media import (
 )
 from kindling_operator.plan.memory import GIB, GPU_UTILIZATION_PERCENT
 from kindling_operator.plan.ranks import layout_arguments
+from kindling_operator.plan.rules.features import asked_host_memory
 from kindling_operator.plan.search import Option
 from kindling_operator.plan.subject import Subject
 from kindling_runtime.contract import ENGINE_PORT
@@ -36,49 +40,74 @@ _OFFLINE: Final = {
 }
 
 
-def catalog_arguments(subject: Subject) -> tuple[str, ...]:
+def catalog_arguments(subject: Subject) -> tuple[Argument, ...]:
     """What every replica of the model gets, whatever the plan."""
-    parsers = subject.entry.parsers
-    arguments = list(subject.entry.required_arguments)
-    if parsers.reasoning is not None:
-        arguments.append(f"--reasoning-parser={parsers.reasoning}")
-    if parsers.tool_call is not None:
-        arguments += [f"--tool-call-parser={parsers.tool_call}", "--enable-auto-tool-choice"]
+    entry = subject.entry
+    why = f"{entry.title} needs it{_source(subject, 'requiredArguments')}"
+    arguments = [Argument(text, why) for text in entry.required_arguments]
+    why = f"how {entry.title} writes its output{_source(subject, 'parsers')}"
+    if entry.parsers.reasoning is not None:
+        arguments.append(Argument(f"--reasoning-parser={entry.parsers.reasoning}", why))
+    if entry.parsers.tool_call is not None:
+        arguments += [
+            Argument(f"--tool-call-parser={entry.parsers.tool_call}", why),
+            Argument("--enable-auto-tool-choice", "without it calls of tools stay text"),
+        ]
     return tuple(arguments)
 
 
-def engine_argv(
+def checkpoint_arguments(
+    subject: Subject, checkpoint: CheckpointName, weights_path: str
+) -> tuple[Argument, ...]:
+    """What one checkpoint needs."""
+    why = f"{checkpoint.value} needs it{_source(subject, 'checkpointArguments')}"
+    own = subject.entry.checkpoint_arguments.get(checkpoint, ())
+    return tuple(Argument(text.replace("{weights}", weights_path), why) for text in own)
+
+
+def _source(subject: Subject, fact: str) -> str:
+    """Where the catalog has a fact from, to follow what it is used for."""
+    source = subject.entry.sources.get(fact, "")
+    return f": {source}" if source else ""
+
+
+def engine_arguments(
     subject: Subject,
     option: Option,
     *,
-    weights_path: str,
+    weights: WeightsMount,
     drain_seconds: int,
     tier: HostTierPlan | None = None,
-) -> tuple[str, ...]:
+) -> tuple[Argument, ...]:
     """The whole command. The user's own arguments come last."""
-    sizing = option.sizing
-    own = subject.entry.checkpoint_arguments.get(option.checkpoint.name, ())
+    serving, sizing = subject.spec.serving, option.sizing
+    named = "spec.serving.servedName" if serving.served_name else "the InferenceModel's own name"
+    asked = "spec.serving.contextLength" if serving.context_length else _LONGEST
     return (
-        "vllm",
-        "serve",
-        weights_path,
-        f"--served-model-name={subject.served_name}",
-        "--host=0.0.0.0",
-        f"--port={ENGINE_PORT}",
-        f"--max-model-len={sizing.context}",
-        f"--max-num-batched-tokens={sizing.batched_tokens}",
-        f"--max-num-seqs={sizing.sequences}",
-        f"--shutdown-timeout={drain_seconds}",
+        Argument("vllm"),
+        Argument("serve"),
+        Argument(weights.path, f"where the pod has {weights.uri}"),
+        Argument(f"--served-model-name={subject.served_name}", named),
+        Argument("--host=0.0.0.0", "the Service and the probes reach the pod by its address"),
+        Argument(f"--port={ENGINE_PORT}", "where the Service sends requests"),
+        Argument(f"--max-model-len={sizing.context}", asked),
+        Argument(f"--max-num-batched-tokens={sizing.batched_tokens}", _BATCHED),
+        Argument(f"--max-num-seqs={sizing.sequences}", "requests at once that memory is kept for"),
+        Argument(f"--shutdown-timeout={drain_seconds}", "spec.rollout.drainDeadline, in seconds"),
         *media_arguments(subject),
         *_device_arguments(subject, option),
-        *tier_arguments(tier, option.layout),
+        *tier_arguments(subject, tier, option.layout),
         *modality_arguments(subject),
         *adapter_arguments(subject, option.checkpoint.name),
         *encoder_arguments(subject, option.layout),
         *catalog_arguments(subject),
-        *(argument.replace("{weights}", weights_path) for argument in own),
-        *subject.spec.serving.extra_args,
+        *checkpoint_arguments(subject, option.checkpoint.name, weights.path),
+        *(Argument(text, "spec.serving.extraArgs") for text in serving.extra_args),
     )
+
+
+_LONGEST: Final = "the longest that fits, of what the model was made for"
+_BATCHED: Final = "tokens of one step that memory is kept for"
 
 
 def engine_env(subject: Subject, option: Option, *, startup_seconds: int) -> dict[str, str]:
@@ -95,7 +124,7 @@ def engine_env(subject: Subject, option: Option, *, startup_seconds: int) -> dic
     }
 
 
-def kernel_arguments(subject: Subject, gpu: GpuClass) -> tuple[str, ...]:
+def kernel_arguments(subject: Subject, gpu: GpuClass) -> tuple[Argument, ...]:
     """The attention backend of each kind of KV group, where vLLM lets us choose (trap T5).
 
     vLLM 0.33.0, config/attention.py:46-55 and v1/attention/selector.py:182-192.
@@ -104,22 +133,28 @@ def kernel_arguments(subject: Subject, gpu: GpuClass) -> tuple[str, ...]:
     if not chosen:
         return ()
     per_kind = {_KV_KIND[kind.value]: backend for kind, backend in sorted(chosen.items())}
-    return (f"--attention-config={compact({'backend_per_kind': per_kind})}",)
+    text = f"--attention-config={compact({'backend_per_kind': per_kind})}"
+    return (Argument(text, f"the kernels that run {subject.entry.title} on {gpu.capability}"),)
 
 
 _KV_KIND: Final = {"Full": "full_attention", "Sliding": "sliding_window"}
 """vLLM's names of the kinds (v1/kv_cache_interface.py:183-193); convolutions have no choice."""
 
 
-def draft_arguments(draft: int) -> tuple[str, ...]:
+def draft_arguments(subject: Subject, draft: int) -> tuple[Argument, ...]:
     """Drafting by the model's prediction layers; both keys are required (vLLM 0.33.0,
     config/speculative.py:1252-1268)."""
     if not draft:
         return ()
-    return (f"--speculative-config={compact({'method': 'mtp', 'num_speculative_tokens': draft})}",)
+    fixed = subject.spec.serving.speculation.mode is SpeculationMode.FIXED
+    why = "spec.serving.speculation" if fixed else "the depth with the most tokens per second"
+    text = f"--speculative-config={compact({'method': 'mtp', 'num_speculative_tokens': draft})}"
+    return (Argument(text, why),)
 
 
-def tier_arguments(tier: HostTierPlan | None, layout: Layout) -> tuple[str, ...]:
+def tier_arguments(
+    subject: Subject, tier: HostTierPlan | None, layout: Layout
+) -> tuple[Argument, ...]:
     """The KV tier in host memory.
 
     `cpu_bytes_to_use` is for all ranks of one engine together (vLLM 0.33.0,
@@ -140,13 +175,16 @@ def tier_arguments(tier: HostTierPlan | None, layout: Layout) -> tuple[str, ...]
         "kv_role": "kv_both",
         "kv_connector_extra_config": extra,
     }
+    asked = asked_host_memory(subject) is not None
+    why = "spec.cache.hostMemory" if asked else "a KV tier in memory that the nodes have to spare"
+    ends = "how far apart ends of prompts are kept, for the KV tier to find them again"
     return (
-        f"--kv-transfer-config={compact(connector)}",
-        f"--prefix-cache-retention-interval={tier.retention_tokens}",
+        Argument(f"--kv-transfer-config={compact(connector)}", why),
+        Argument(f"--prefix-cache-retention-interval={tier.retention_tokens}", ends),
     )
 
 
-def encoder_arguments(subject: Subject, layout: Layout) -> tuple[str, ...]:
+def encoder_arguments(subject: Subject, layout: Layout) -> tuple[Argument, ...]:
     """The cache of encoded images and audio (vLLM 0.33.0, distributed/ec_transfer/ec_connector/
     cpu/common.py:70-97)."""
     size = encoder_bytes(subject)
@@ -157,7 +195,7 @@ def encoder_arguments(subject: Subject, layout: Layout) -> tuple[str, ...]:
         "ec_role": "ec_both",
         "ec_connector_extra_config": {"ec_cpu_bytes": size // _engines(layout)},
     }
-    return (f"--ec-transfer-config={compact(connector)}",)
+    return (Argument(f"--ec-transfer-config={compact(connector)}", "spec.cache.encoderMemory"),)
 
 
 def _engines(layout: Layout) -> int:
@@ -170,15 +208,16 @@ def compact(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _device_arguments(subject: Subject, option: Option) -> tuple[str, ...]:
+def _device_arguments(subject: Subject, option: Option) -> tuple[Argument, ...]:
     if option.gpu is None:
         # Compiled mode wants a C++ compiler in the image, and a minute more at each start.
-        return ("--enforce-eager",)
+        return (Argument("--enforce-eager", "the image has no compiler for compiled mode"),)
+    share = f"--gpu-memory-utilization={GPU_UTILIZATION_PERCENT / 100}"
     return (
-        f"--gpu-memory-utilization={GPU_UTILIZATION_PERCENT / 100}",
+        Argument(share, "the share of each GPU's memory that the plan divides"),
         *layout_arguments(option.layout),
         *kernel_arguments(subject, option.gpu),
-        *draft_arguments(option.draft),
+        *draft_arguments(subject, option.draft),
     )
 
 

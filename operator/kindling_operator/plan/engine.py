@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from math import ceil
 from typing import Any
 
@@ -21,19 +22,20 @@ from kindling_operator.model.plan import (
 )
 from kindling_operator.model.quantities import duration_seconds
 from kindling_operator.model.status import MAX_REJECTED, ParallelismStatus, RejectedOption
+from kindling_operator.plan.argument import reasons, texts
 from kindling_operator.plan.capabilities import (
     attention_backends,
     cpu_architectures,
     image_of,
     runtime_for,
 )
-from kindling_operator.plan.command import engine_argv, engine_env
+from kindling_operator.plan.command import engine_arguments, engine_env
 from kindling_operator.plan.devices import GPU_TOLERATION
 from kindling_operator.plan.media import allowed_domains
 from kindling_operator.plan.memory import GIB, shared_memory, storage_items, total
 from kindling_operator.plan.mounts import weights_mount
 from kindling_operator.plan.offload import host_tier, kv_layout_of
-from kindling_operator.plan.ranks import group_plan
+from kindling_operator.plan.ranks import group_plan, rank_arguments
 from kindling_operator.plan.refusal import rejected
 from kindling_operator.plan.requirements import node_requirements
 from kindling_operator.plan.search import Option, Search, preference
@@ -59,6 +61,8 @@ def engine_plan(subject: Subject, option: Option, found: Search) -> EnginePlan:
     startup = _startup_seconds(option)
     tier = _tier(subject, option)
     others = _rejected(option, found)
+    arguments = engine_arguments(subject, option, weights=weights, drain_seconds=drain, tier=tier)
+    of_ranks = chain.from_iterable(rank_arguments(option.layout))
     return EnginePlan(
         summary=_summary(option),
         model=subject.entry.name,
@@ -69,9 +73,7 @@ def engine_plan(subject: Subject, option: Option, found: Search) -> EnginePlan:
         context_length=sizing.context,
         max_num_batched_tokens=sizing.batched_tokens,
         max_num_seqs=sizing.sequences,
-        argv=engine_argv(
-            subject, option, weights_path=weights.path, drain_seconds=drain, tier=tier
-        ),
+        argv=texts(arguments),
         env=engine_env(subject, option, startup_seconds=startup),
         startup_seconds=startup,
         drain_seconds=drain,
@@ -86,6 +88,7 @@ def engine_plan(subject: Subject, option: Option, found: Search) -> EnginePlan:
         media_domains=allowed_domains(subject),
         speed=option.speed,
         why=_why(option),
+        reasons=reasons((*arguments, *of_ranks)),
         warning=option.warning,
         rejected=others[:MAX_REJECTED],
         rejected_total=len(others),

@@ -12,6 +12,7 @@ from typing import Final
 from kindling_operator.model.api_serving import Frontend
 from kindling_operator.model.architecture import Modality
 from kindling_operator.model.quantities import quantity_bytes
+from kindling_operator.plan.argument import Argument
 from kindling_operator.plan.subject import Subject
 
 NO_MEDIA_DOMAIN: Final = "fetching-media-is-off.invalid"
@@ -37,27 +38,32 @@ def allowed_domains(subject: Subject) -> tuple[str, ...]:
     return tuple(sorted(subject.spec.serving.media_domains))
 
 
-def media_arguments(subject: Subject) -> tuple[str, ...]:
+def media_arguments(subject: Subject) -> tuple[Argument, ...]:
     """Which hosts the engine may fetch from.
 
     The Rust frontend ends at this option, and is refused where requests may name media (T27).
     """
     if subject.spec.serving.frontend is Frontend.RUST:
         return ()
-    return listed("--allowed-media-domains", allowed_domains(subject) or (NO_MEDIA_DOMAIN,))
+    option, domains = "--allowed-media-domains", allowed_domains(subject)
+    if not domains:
+        why = "nothing is fetched, and without a list every host would be allowed"
+        return listed(option, (NO_MEDIA_DOMAIN,), why)
+    return listed(option, domains, "spec.serving.mediaDomains")
 
 
-def modality_arguments(subject: Subject) -> tuple[str, ...]:
+def modality_arguments(subject: Subject) -> tuple[Argument, ...]:
     """How much media one request may hold; none of what the model could take and nobody wants."""
     could = [m for m in subject.architecture.modalities if m is not Modality.TEXT]
     if not could:
         return ()
     if not takes_media(subject):
-        return ("--language-model-only",)
+        return (Argument("--language-model-only", "spec.serving.modalities is Text alone"),)
     limits = ",".join(
         f'"{modality.value.lower()}":{_most(subject, modality)}' for modality in sorted(could)
     )
-    return (f"--limit-mm-per-prompt={{{limits}}}",)
+    why = "without a limit one request may hold any number"
+    return (Argument(f"--limit-mm-per-prompt={{{limits}}}", why),)
 
 
 def encoder_bytes(subject: Subject) -> int:
@@ -66,9 +72,11 @@ def encoder_bytes(subject: Subject) -> int:
     return quantity_bytes(asked) if asked is not None else 0
 
 
-def listed(option: str, values: tuple[str, ...]) -> tuple[str, ...]:
+def listed(option: str, values: tuple[str, ...], why: str) -> tuple[Argument, ...]:
     """An option with one or more values: one item where it can be."""
-    return (f"{option}={values[0]}",) if len(values) == 1 else (option, *values)
+    if len(values) == 1:
+        return (Argument(f"{option}={values[0]}", why),)
+    return (Argument(option, why), *(Argument(value) for value in values))
 
 
 def _most(subject: Subject, modality: Modality) -> int:

@@ -121,6 +121,39 @@ def test_a_model_that_waits_shows_what_it_will_run(
     assert "  memory of each NVIDIA-H200: 129.2 GiB\n" in text
 
 
+def test_why_each_argument_is_given_is_told_to_who_asks(
+    files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = {**tiny_spec(), "serving": {"contextLength": 2048, "extraArgs": ["--seed=1"]}}
+    files.plan(model(spec))
+    plain = capsys.readouterr().out
+
+    files.plan(model(spec), more=("--why",))
+
+    lines = capsys.readouterr().out.splitlines()
+    start = lines.index("  arguments")
+    table = [line.split(maxsplit=1) for line in lines[start + 1 :]]
+    assert [row[0] for row in table if row[0].startswith("--")] == [
+        word.partition("=")[0] for word in plain.split() if word.startswith("--")
+    ]
+    assert ["--max-model-len", "spec.serving.contextLength"] in table
+    assert ["--seed", "spec.serving.extraArgs"] in table
+    assert [*lines[:start], *lines[start + len(table) + 1 :]] == plain.splitlines()
+
+
+def test_a_model_that_waits_says_why_too(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    pods = files.write("pods.yaml", {"apiVersion": "v1", "kind": "PodList", "items": [HOLDER]})
+    more = ("--pods", pods)
+
+    files.plan(model(catalog_spec("flint")), more=(*more, "--why"))
+    table = capsys.readouterr().out
+    files.plan(model(catalog_spec("flint")), more=(*more, "-o", "json"))
+
+    told = json.loads(capsys.readouterr().out)["arguments"]
+    assert told["--attention-config"] == "the kernels that run Flint on sm90"
+    assert f"--attention-config                     {told['--attention-config']}" in table
+
+
 def test_json_has_what_status_has(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     assert files.plan(model(tiny_spec()), more=("-o", "json", "-n", "ml")) == 0
 

@@ -166,6 +166,13 @@ def test_a_refused_change_is_told_with_its_options_and_with_what_still_runs() ->
     assert lines[5].startswith("  stored       revision (replicas): ")
 
 
+def test_a_plan_of_a_release_that_kept_no_reasons_says_so() -> None:
+    lines = decision_text(made(PLAN), Terminal(), why=True).splitlines()
+
+    start = lines.index("  arguments")
+    assert lines[start + 1] == "    this plan was stored by a release that kept no reasons"
+
+
 def test_what_is_stored_in_the_cluster_is_told_with_the_better_plan() -> None:
     better = Verdict(
         ConditionType.PLAN_CURRENT, Reason.BETTER_PLAN_AVAILABLE, "Run `kindling replan`."

@@ -43,7 +43,7 @@ def test_the_layout_of_a_plan() -> None:
 
 def test_another_estimate_is_no_better_plan() -> None:
     plan = planned(*HOPPER)
-    told = structs.replace(plan, speed=None, why=("Something else.",), rejected=())
+    told = structs.replace(plan, speed=None, why=("Something else.",), reasons={}, rejected=())
 
     assert better_plan(KEY, plan, told) is None
 

@@ -16,6 +16,7 @@ from tests.support.builders import (
 
 from kindling_operator.model.plan import EnginePlan
 from kindling_operator.model.status import Basis
+from kindling_operator.plan.argument import explained
 
 
 def planned(spec: Any) -> EnginePlan:
@@ -171,3 +172,55 @@ def test_pull_secrets_of_the_installation_and_of_the_user_without_doubles() -> N
 
     assert found.current is not None
     assert found.current.plan.pod.image_pull_secrets == ("chart", "own")
+
+
+GIVEN = {
+    "by default": (
+        catalog_spec("inkling", model={"checkpoint": "NVFP4"}),
+        {
+            "--served-model-name": "the InferenceModel's own name",
+            "--max-model-len": "the longest that fits, of what the model was made for",
+            "--allowed-media-domains": "nothing is fetched, and without a list every host would be"
+            " allowed",
+            "--speculative-config": "the depth with the most tokens per second",
+            "--kv-transfer-config": "a KV tier in memory that the nodes have to spare",
+        },
+    ),
+    "by the spec": (
+        catalog_spec(
+            "inkling",
+            model={"checkpoint": "NVFP4"},
+            serving={
+                "servedName": "ink",
+                "contextLength": 32_768,
+                "mediaDomains": ["b.example.com", "a.example.com"],
+                "speculation": {"mode": "Fixed", "tokens": 2},
+                "adapters": [{"name": "a", "uri": "pvc://weights/a"}],
+                "extraArgs": ["--seed=1"],
+            },
+            cache={"hostMemory": "64Gi", "encoderMemory": "8Gi"},
+        ),
+        {
+            "--served-model-name": "spec.serving.servedName",
+            "--max-model-len": "spec.serving.contextLength",
+            "--allowed-media-domains": "spec.serving.mediaDomains",
+            "--speculative-config": "spec.serving.speculation",
+            "--kv-transfer-config": "spec.cache.hostMemory",
+            "--ec-transfer-config": "spec.cache.encoderMemory",
+            "--lora-modules": "spec.serving.adapters",
+            "--moe-backend": "no other 4-bit expert kernels take adapters",
+            "--seed": "spec.serving.extraArgs",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "told"), GIVEN.values(), ids=GIVEN.keys())
+def test_an_argument_says_who_wants_it(spec: Any, told: dict[str, str]) -> None:
+    decision = Cluster(nodes=(gpu_node("gpu-0", "NVIDIA-B200"),)).apply(spec).decide()
+    assert decision.current is not None, decision.verdicts
+
+    found = explained(decision.current.plan)
+
+    assert {name: found[name] for name in told} == told
+    assert all(name.startswith("--") for name in list(found)[1:]), "values of a list have none"
