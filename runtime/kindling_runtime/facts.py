@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from kindling_runtime.contract import GroupStatus, Traffic
+from kindling_runtime.contract import GroupStatus, PluginStatus, Traffic
 from kindling_runtime.state import State
 
 
@@ -22,3 +22,4 @@ class Facts:
     leftover_bytes: int
     group: GroupStatus | None = None
     traffic: Traffic | None = None
+    plugins: tuple[PluginStatus, ...] = ()

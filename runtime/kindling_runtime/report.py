@@ -1,6 +1,6 @@
 """What the runtime tells about itself: the `/status` document and the metrics."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -14,6 +14,8 @@ from kindling_runtime.contract import (
     Evidence,
     LaunchPlan,
     Phase,
+    PluginState,
+    PluginStatus,
     Status,
     Traffic,
 )
@@ -28,8 +30,7 @@ def status(
     models_answers: int | None = None,
     told: EngineFacts | None = None,
 ) -> Status:
-    """The status document of this moment; `models_answers` as the engine counts them, `told` what
-    it says of itself."""
+    """The status document of this moment; `models_answers` and `told` the engine itself tells."""
     state = facts.state
     return Status(
         contract_version=CONTRACT_VERSION,
@@ -60,6 +61,7 @@ def status(
         group=facts.group,
         facts=told,
         traffic=facts.traffic,
+        plugins=facts.plugins,
     )
 
 
@@ -100,6 +102,8 @@ class Metrics(Collector):
         if facts.traffic is not None:
             yield _gauge("requests_active", "Requests that run now.", facts.traffic.active)
             yield _requests(facts.traffic)
+        if facts.plugins:
+            yield _plugins(facts.plugins)
         yield _gauge("token_misses", "Looks in a row that found no token.", state.misses)
         yield _counter("orphans_reaped", "Inherited child processes reaped.", facts.orphans)
         yield _counter(
@@ -139,6 +143,17 @@ def _requests(traffic: Traffic) -> Metric:
     for outcome in ("finished", "left", "cut", "refused", "denied"):
         requests.add_metric([outcome], getattr(traffic, outcome))
     return requests
+
+
+def _plugins(plugins: Sequence[PluginStatus]) -> Metric:
+    on = GaugeMetricFamily(
+        "kindling_runtime_plugin_on",
+        "1 where a correction of vLLM is in place in every process of the engine.",
+        labels=["plugin"],
+    )
+    for each in plugins:
+        on.add_metric([each.name], float(each.state is PluginState.ON))
+    return on
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -9,6 +9,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import logging
+import os
 import signal
 import threading
 import time
@@ -31,6 +32,7 @@ from kindling_runtime.front.keeper import Keeper, quiet_seconds, traffic
 from kindling_runtime.group import Seat, seat_of
 from kindling_runtime.lifecycle import Lifecycle
 from kindling_runtime.membership import Member
+from kindling_runtime.plugins import record, registry
 from kindling_runtime.probe import Prober
 from kindling_runtime.reaper import Reaper
 from kindling_runtime.state import (
@@ -153,6 +155,7 @@ class Supervisor:
                 rank=self._member.rank, size=len(self._member.group.ranks), met=self._seat.met
             ),
             traffic=None if counts is None else traffic(counts),
+            plugins=record.read(self._plugin_folder(), registry.NAMES),
         )
 
     def _listen_to_signals(self) -> None:
@@ -176,6 +179,7 @@ class Supervisor:
         # 3. Start the engine. From here to `expect` nothing may be awaited.
         try:
             told = {} if self._front is None else self._front.environment
+            told = {**told, record.FOLDER_VARIABLE: str(self._plugin_folder())}
             engine = Engine.launch(argv, {**self._plan.engine.env, **told})
         except OSError as error:
             problem = preflight.command_unusable(self._plan, f"cannot be run ({error.strerror})")
@@ -203,6 +207,7 @@ class Supervisor:
 
     async def _check_pod(self) -> PreflightFailed | None:
         def prepare() -> tuple[int, PreflightFailed | None]:
+            record.forget(self._plugin_folder())
             return leftovers.remove(self._shared_memory), preflight.first_problem(self._plan)
 
         try:
@@ -216,6 +221,10 @@ class Supervisor:
         if self._leftover_bytes:
             _log.info("removed %d bytes of earlier engines' shared memory", self._leftover_bytes)
         return failed
+
+    def _plugin_folder(self) -> Path:
+        environment = {**os.environ, **self._plan.engine.env}
+        return record.folder_of(environment, process=str(os.getpid()))
 
     async def _watch_tokens(self) -> None:
         limits = self._plan.probe

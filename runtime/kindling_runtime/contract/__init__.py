@@ -56,6 +56,7 @@ from kindling_runtime.contract.plan import (
     startup_timeout_seconds,
     termination_grace_seconds,
 )
+from kindling_runtime.contract.plugins import PluginState, PluginStatus
 from kindling_runtime.contract.status import (
     Download,
     EngineFacts,
@@ -116,6 +117,8 @@ __all__ = [
     "MemoryUse",
     "Model",
     "Phase",
+    "PluginState",
+    "PluginStatus",
     "Probe",
     "Rank",
     "Reason",

@@ -4,6 +4,7 @@ import msgspec
 
 from kindling_runtime.contract.phases import DrainStep, EvidenceSource, Phase, Reason
 from kindling_runtime.contract.plan import Expected, Model
+from kindling_runtime.contract.plugins import PluginStatus
 
 
 class _Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -107,7 +108,8 @@ class Status(_Report, frozen=True, kw_only=True):
     `since` is when the phase began, `deadline` when time alone ends it or the present step of the
     drain (both RFC 3339); a ready engine has a deadline while it shows no token. `models_answers`
     counts the engine's answers at MODELS_PATH since its start, null where it does not tell. `facts`
-    are there once the engine serves, and `traffic` where the plan has a front.
+    are there once the engine serves, and `traffic` where the plan has a front. `plugins` are all
+    corrections of vLLM that the image has, in place or not.
     """
 
     contract_version: int
@@ -129,6 +131,7 @@ class Status(_Report, frozen=True, kw_only=True):
     facts: EngineFacts | None = None
     download: Download | None = None
     traffic: Traffic | None = None
+    plugins: tuple[PluginStatus, ...] = ()
 
 
 def last_words(reason: Reason, sentence: str) -> str:

@@ -1,7 +1,7 @@
 """What became of the plugins: each process of the engine writes it to a file, process 1 reads them.
 
-One file for each process, named by its id, appears whole or not at all. The folder is the engine's
-alone, so that nothing is read of an earlier one.
+One file for each process, named by its id, appears whole or not at all. Process 1 gives each engine
+a folder of its own.
 """
 
 import contextlib
@@ -12,15 +12,16 @@ from typing import Final
 
 import msgspec
 
-from kindling_runtime.contract.plugins import PluginState, PluginStatus
+from kindling_runtime.contract import PluginState, PluginStatus
 
 FOLDER_VARIABLE: Final = "KINDLING_PLUGINS_FOLDER"
 FOLDER: Final = Path("/tmp/kindling/plugins")
 
 
-def folder_of(environment: Mapping[str, str]) -> Path:
-    """Where processes with that environment write."""
-    return Path(environment.get(FOLDER_VARIABLE) or FOLDER)
+def folder_of(environment: Mapping[str, str], *, process: str = "") -> Path:
+    """Where processes with that environment write; `process` tells apart what runs beside it in
+    the folder that nobody has chosen."""
+    return Path(environment.get(FOLDER_VARIABLE) or FOLDER / process)
 
 
 def write(folder: Path, states: Sequence[PluginStatus]) -> None:

@@ -10,7 +10,7 @@ import logging
 import os
 from typing import Any, Final
 
-from kindling_runtime.contract.plugins import PluginState, PluginStatus
+from kindling_runtime.contract import PluginState, PluginStatus
 from kindling_runtime.plugins import record, replacing
 from kindling_runtime.plugins.plugin import Host, Plugin, why_off
 from kindling_runtime.plugins.split_kv import SPLIT_KV

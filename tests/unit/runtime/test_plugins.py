@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kindling_runtime.contract.plugins import PluginState, PluginStatus
+from kindling_runtime.contract import PluginState, PluginStatus
 from kindling_runtime.plugins import record, registry, replacing
 from kindling_runtime.plugins.plugin import Host, Original, Plugin, why_off
 from kindling_runtime.plugins.registry import PLUGINS, engaged

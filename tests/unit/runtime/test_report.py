@@ -7,7 +7,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.engine.plans import launch_plan
 
 from kindling_runtime import contract, report
-from kindling_runtime.contract import DrainStep, Phase, Reason, Status, Traffic
+from kindling_runtime.contract import (
+    DrainStep,
+    Phase,
+    PluginState,
+    PluginStatus,
+    Reason,
+    Status,
+    Traffic,
+)
 from kindling_runtime.facts import Facts
 from kindling_runtime.state import EngineState, State
 
@@ -99,6 +107,21 @@ def test_the_metrics_of_a_loading_pod() -> None:
         "kindling_runtime_token_misses": 0,
         "kindling_runtime_orphans_reaped_total": 2,
         "kindling_runtime_leftover_bytes_removed_total": 4096,
+    }
+
+
+def test_corrections_of_vllm_are_told_with_what_keeps_one_off() -> None:
+    on = PluginStatus(name="a", state=PluginState.ON, why="corrected")
+    off = PluginStatus(name="b", state=PluginState.OFF, why="no SM90 GPU")
+    later = PluginStatus(name="c", state=PluginState.PENDING, why="not loaded")
+    facts = dataclasses.replace(LOADING, plugins=(on, off, later))
+
+    assert report.status(launch_plan(), facts).plugins == (on, off, later)
+    found = {name: value for name, value in samples(facts).items() if "plugin" in name}
+    assert found == {
+        "kindling_runtime_plugin_on/a": 1,
+        "kindling_runtime_plugin_on/b": 0,
+        "kindling_runtime_plugin_on/c": 0,
     }
 
 
