@@ -55,7 +55,8 @@ def problems(stock: dict[str, Any], plugin: dict[str, Any]) -> Iterator[str]:
         if result["plugins"][NAME][0] != state:
             yield f"{NAME} should be {state} and is {result['plugins'][NAME]}"
         if result.get("compiled_at_end") != result["compiled_at_start"]:
-            yield f"{state}: compiled while it served, or cut short: {result.get('compiled_at_end')}"
+            at_end = result.get("compiled_at_end")
+            yield f"{state}: compiled while it served, or cut short: {at_end}"
     control = moved_by_another_context(stock)
     print(f"another first half of the prompt moves log-probabilities by {control:.3f} at least")
     worst = 0.0
