@@ -169,7 +169,7 @@ class _Exchange:
         try:
             async with asyncio.timeout(_FAREWELL_SECONDS):
                 if self._type is None:
-                    await _refuse(self._receive, self._send)
+                    await _unavailable(self._send, _CUT)
                 elif self._type.startswith(b"text/event-stream"):
                     error = {"type": "error", "error": _error(503, _CUT)}
                     event = b"event: error\ndata: " + json.dumps(error).encode() + b"\n\n"
@@ -192,8 +192,12 @@ async def _refuse(receive: Receive, send: Send) -> None:
     while message["type"] == "http.request" and message.get("more_body", False):
         # What is sent must have arrived, or the end of the connection overtakes the answer.
         message = await receive()
+    await _unavailable(send, _LEAVES)
+
+
+async def _unavailable(send: Send, text: str) -> None:
     headers = ((b"retry-after", str(RETRY_SECONDS).encode()), (b"connection", b"close"))
-    await _answer(send, 503, _LEAVES, headers=headers)
+    await _answer(send, 503, text, headers=headers)
 
 
 async def _answer(

@@ -86,7 +86,7 @@ async def test_shared_memory_of_an_earlier_engine_is_removed(model: Path, tmp_pa
 
 
 async def test_an_unknown_contract_version_is_refused(model: Path, tmp_path: Path) -> None:
-    data = contract.encode(pods.plan_for(model)).replace(b'"version":2', b'"version":9')
+    data = contract.encode(pods.plan_for(model)).replace(b'"version":3', b'"version":9')
 
     assert await pods.run_to_end(data, tmp_path) == (
         ExitCode.CONTRACT,

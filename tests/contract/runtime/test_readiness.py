@@ -99,7 +99,7 @@ async def test_what_the_engine_answers_instead_of_a_token_is_told(
     async with pods.running(plan, tmp_path) as pod:
         await pod.reach(Phase.LOADING)
         assert await answer_instead(pod) == (
-            'it answered HTTP 404: {"error": {"message": "The model `flint` does not exist."}}'
+            'it answered HTTP 404: {"error":{"message":"The model `flint` does not exist."}}'
         )
         assert await pod.check(READY_PATH) == 503
 

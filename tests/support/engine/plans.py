@@ -7,6 +7,7 @@ from kindling_runtime.contract import (
     RUNTIME_PORT,
     Drain,
     Engine,
+    Front,
     LaunchPlan,
     Model,
     Probe,
@@ -23,6 +24,7 @@ def launch_plan(
     runtime_port: int = RUNTIME_PORT,
     probe: Probe | None = None,
     drain: Drain | None = None,
+    front: Front | None = None,
 ) -> LaunchPlan:
     """A plan for the model `tiny` in `folder`."""
     return LaunchPlan(
@@ -32,4 +34,5 @@ def launch_plan(
         probe=probe or Probe(startup_seconds=600),
         drain=drain or Drain(endpoint_seconds=5, stream_seconds=30, grace_seconds=20),
         runtime_port=runtime_port,
+        front=front,
     )

@@ -19,7 +19,7 @@ import msgspec
 from tests.support.engine.plans import launch_plan
 
 from kindling_runtime import contract
-from kindling_runtime.contract import Drain, LaunchPlan, Phase, Probe, Status
+from kindling_runtime.contract import Drain, Front, LaunchPlan, Phase, Probe, Status
 
 RUNTIME = Path(sys.executable).with_name("kindling-runtime")
 STANDIN = Path(__file__).with_name("standin.py")
@@ -62,14 +62,16 @@ def plan_for(
     probe: Probe = PATIENT,
     drain: Drain | None = None,
     env: dict[str, str] | None = None,
+    front: Front | None = None,
 ) -> LaunchPlan:
-    """A plan for the stand-in with `model`, on free ports."""
+    """A plan for the stand-in with `model`, on free ports; with `front`, behind our middleware."""
     engine_port, runtime_port = free_ports(2)
     leave = drain or Drain(endpoint_seconds=1, stream_seconds=10, grace_seconds=2)
     argv = (
         *(sys.executable, str(STANDIN), "serve", str(model)),
         *("--port", str(engine_port), "--served-model-name", "tiny"),
         *("--shutdown-timeout", str(leave.stream_seconds), *switches),
+        *((contract.FRONT_ARGUMENT,) if front is not None else ()),
     )
     return launch_plan(
         model,
@@ -79,6 +81,7 @@ def plan_for(
         runtime_port=runtime_port,
         probe=probe,
         drain=leave,
+        front=front,
     )
 
 

@@ -11,18 +11,69 @@ import argparse
 import asyncio
 import contextlib
 import dataclasses
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from aiohttp import web
+import uvicorn
 
 _ORPHAN = "import time; print('orphan', flush=True); time.sleep(600)"
+
+
+def compact(document: Any) -> bytes:
+    """JSON as vLLM writes it."""
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+@dataclasses.dataclass(slots=True)
+class Call:
+    """One HTTP request in ASGI's terms."""
+
+    scope: Any
+    receive: Any
+    send: Any
+
+    @property
+    def route(self) -> tuple[str, str]:
+        return self.scope["method"], self.scope["path"]
+
+    async def json(self) -> Any:
+        body, more = b"", True
+        while more:
+            message = await self.receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        return json.loads(body)
+
+    async def gone(self) -> None:
+        """Wait until the client is gone."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+    async def start(self, kind: str, *, status: int = 200) -> None:
+        headers = [(b"content-type", kind.encode())]
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def write(self, body: bytes, *, more: bool = True) -> None:
+        await self.send({"type": "http.response.body", "body": body, "more_body": more})
+
+    async def answer(self, document: Any, *, status: int = 200) -> None:
+        await self.start("application/json", status=status)
+        await self.write(compact(document), more=False)
+
+
+class Server(uvicorn.Server):
+    """vLLM's server; signals are its caller's, as in vLLM."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
 
 
 @dataclasses.dataclass(slots=True)
@@ -66,21 +117,21 @@ class Engine:
                 self.idle.set()
 
 
-async def complete(engine: Engine, request: web.Request, *, chat: bool) -> web.StreamResponse:
+async def complete(engine: Engine, call: Call, *, chat: bool) -> None:
     """POST /v1/completions and /v1/chat/completions."""
-    body = await request.json()
+    body = await call.json()
     if not engine.loaded:
-        return web.json_response({"error": {"message": "still loading"}}, status=503)
+        return await call.answer({"error": {"message": "still loading"}}, status=503)
     if engine.stopping:
         message = "cannot schedule new futures after shutdown"
-        return web.json_response({"error": {"message": message}}, status=500)
+        return await call.answer({"error": {"message": message}}, status=500)
     if body.get("model") != engine.arguments.served_model_name:
         message = f"The model `{body.get('model')}` does not exist."
-        return web.json_response({"error": {"message": message}}, status=404)
+        return await call.answer({"error": {"message": message}}, status=404)
     count = int(body.get("max_tokens", 16))
     with engine.request():
         if body.get("stream"):
-            return await stream(engine, request, count=count, chat=chat)
+            return await stream(engine, call, count=count, chat=chat)
         texts = [text async for text in engine.tokens(count)]
     finish = "length" if len(texts) == count else "abort"
     choice: dict[str, Any] = {"index": 0, "finish_reason": finish}
@@ -89,28 +140,30 @@ async def complete(engine: Engine, request: web.Request, *, chat: bool) -> web.S
     else:
         choice["text"] = "".join(texts)
     usage = {"prompt_tokens": 1, "completion_tokens": len(texts)}
-    return web.json_response({"object": "completion", "choices": [choice], "usage": usage})
+    return await call.answer({"object": "completion", "choices": [choice], "usage": usage})
 
 
-async def stream(
-    engine: Engine, request: web.Request, *, count: int, chat: bool
-) -> web.StreamResponse:
-    """The same as server-sent events."""
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-    await response.prepare(request)
+async def stream(engine: Engine, call: Call, *, count: int, chat: bool) -> None:
+    """The same as server-sent events; a client that goes has its request aborted."""
+    gone = asyncio.ensure_future(call.gone())
 
-    async def send(text: str, finish: str | None) -> None:
+    async def event(text: str, finish: str | None) -> None:
         choice: dict[str, Any] = {"index": 0, "finish_reason": finish}
         choice |= {"delta": {"content": text}} if chat else {"text": text}
-        await response.write(f"data: {json.dumps({'choices': [choice]})}\n\n".encode())
+        await call.write(b"data: " + compact({"choices": [choice]}) + b"\n\n")
 
-    sent = 0
-    async for text in engine.tokens(count):
-        sent += 1
-        await send(text, None)
-    await send("", "length" if sent == count else "abort")
-    await response.write(b"data: [DONE]\n\n")
-    return response
+    try:
+        await call.start("text/event-stream; charset=utf-8")
+        sent = 0
+        async for text in engine.tokens(count):
+            sent += 1
+            await event(text, None)
+            if gone.done():
+                return
+        await event("", "length" if sent == count else "abort")
+        await call.write(b"data: [DONE]\n\n", more=False)
+    finally:
+        gone.cancel()
 
 
 def metrics(engine: Engine) -> str:
@@ -135,9 +188,9 @@ def metrics(engine: Engine) -> str:
     return "\n".join(lines) + "\n"
 
 
-async def fault(engine: Engine, request: web.Request) -> web.Response:
+async def fault(engine: Engine, call: Call) -> None:
     """POST /fault: break or mend the engine while it runs."""
-    order = await request.json()
+    order = await call.json()
     match order:
         case {"wedged": bool(wedged)}:
             engine.wedged = wedged
@@ -151,47 +204,56 @@ async def fault(engine: Engine, request: web.Request) -> web.Response:
             print(says, file=sys.stderr, flush=True)
             os._exit(status)
         case _:
-            return web.Response(status=400)
-    return web.Response()
+            return await call.answer({}, status=400)
+    return await call.answer({})
 
 
-def application(engine: Engine) -> web.Application:
-    """The HTTP face: vLLM's routes, and two of our own for tests."""
+async def served(engine: Engine, call: Call) -> None:
+    """vLLM's routes: some that clients use, and one that nobody should reach."""
+    match call.route:
+        case ("POST", "/v1/chat/completions"):
+            await complete(engine, call, chat=True)
+        case ("POST", "/v1/completions"):
+            await complete(engine, call, chat=False)
+        case ("GET", "/v1/models"):
+            engine.listed += 1
+            name = engine.arguments.served_model_name
+            await call.answer({"object": "list", "data": [{"id": name, "object": "model"}]})
+        case ("GET", "/health"):
+            await call.answer({})
+        case ("POST", "/tokenize"):
+            await call.answer({"tokens": [1]})
+        case ("GET", "/metrics"):
+            await call.start("text/plain")
+            await call.write(metrics(engine).encode(), more=False)
+        case _:
+            await call.answer({"detail": "Not Found"}, status=404)
 
-    async def chat(request: web.Request) -> web.StreamResponse:
-        return await complete(engine, request, chat=True)
 
-    async def completions(request: web.Request) -> web.StreamResponse:
-        return await complete(engine, request, chat=False)
+def application(engine: Engine) -> Any:
+    """The HTTP face: vLLM's routes below the middlewares, and two of our own for tests above."""
 
-    async def health(_: web.Request) -> web.Response:
-        return web.Response()
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await served(engine, Call(scope, receive, send))
 
-    async def models(_: web.Request) -> web.Response:
-        engine.listed += 1
-        name = engine.arguments.served_model_name
-        return web.json_response({"object": "list", "data": [{"id": name, "object": "model"}]})
+    below: Any = app
+    for name in engine.arguments.middleware:
+        # As vLLM 0.33 does it (entrypoints/serve/middleware/register.py:65-69).
+        module, _, attribute = name.rpartition(".")
+        below = getattr(importlib.import_module(module), attribute)(below)
 
-    async def show_metrics(_: web.Request) -> web.Response:
-        return web.Response(text=metrics(engine))
+    async def above(scope: Any, receive: Any, send: Any) -> None:
+        call = Call(scope, receive, send)
+        match call.route:
+            case ("GET", "/seen"):
+                seen = {"requests": engine.requests, "argv": sys.argv}
+                await call.answer(seen | {"environment": dict(os.environ)})
+            case ("POST", "/fault"):
+                await fault(engine, call)
+            case _:
+                await below(scope, receive, send)
 
-    async def seen(_: web.Request) -> web.Response:
-        return web.json_response(
-            {"requests": engine.requests, "argv": sys.argv, "environment": dict(os.environ)}
-        )
-
-    async def break_or_mend(request: web.Request) -> web.Response:
-        return await fault(engine, request)
-
-    app = web.Application()
-    app.router.add_post("/v1/chat/completions", chat)
-    app.router.add_post("/v1/completions", completions)
-    app.router.add_get("/v1/models", models)
-    app.router.add_get("/health", health)
-    app.router.add_get("/metrics", show_metrics)
-    app.router.add_get("/seen", seen)
-    app.router.add_post("/fault", break_or_mend)
-    return app
+    return above
 
 
 async def shut_down(engine: Engine) -> None:
@@ -216,10 +278,18 @@ async def serve(arguments: argparse.Namespace) -> int:
         loop.add_signal_handler(
             signal.SIGTERM, lambda: pending.append(loop.create_task(shut_down(engine)))
         )
-    runner = web.AppRunner(application(engine), handle_signals=False, shutdown_timeout=5)
-    await runner.setup()
+    config = uvicorn.Config(
+        application(engine),
+        host="127.0.0.1",
+        port=arguments.port,
+        lifespan="off",
+        log_level="warning",
+        timeout_graceful_shutdown=5,
+    )
+    server = Server(config)
+    serving: asyncio.Task[None] | None = None
     if arguments.health_while_loading:
-        await web.TCPSite(runner, "127.0.0.1", arguments.port).start()
+        serving = asyncio.create_task(server.serve())
     loading = asyncio.create_task(engine.stopped.wait())
     await asyncio.wait([loading], timeout=arguments.load_seconds)
     if arguments.exit_while_loading is not None:
@@ -227,10 +297,12 @@ async def serve(arguments: argparse.Namespace) -> int:
         return int(arguments.exit_while_loading)
     engine.loaded = True
     engine.wedged = arguments.wedged
-    if not arguments.health_while_loading and not engine.stopped.is_set():
-        await web.TCPSite(runner, "127.0.0.1", arguments.port).start()
+    if serving is None and not engine.stopped.is_set():
+        serving = asyncio.create_task(server.serve())
     await engine.stopped.wait()
-    await runner.cleanup()
+    server.should_exit = True
+    if serving is not None:
+        await serving
     return 0
 
 
@@ -245,6 +317,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--master-addr", help="of a group; like the two below, only taken")
     parser.add_argument("--node-rank", type=int)
     parser.add_argument("--headless", action="store_true")
+    parser.add_argument("--middleware", action="append", default=[])
     parser.add_argument("--load-seconds", type=float, default=0)
     parser.add_argument("--seconds-per-token", type=float, default=0)
     parser.add_argument("--health-while-loading", action="store_true")
