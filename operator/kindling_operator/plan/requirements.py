@@ -66,11 +66,14 @@ def _meets(labels: Mapping[str, str | None], requirement: NodeRequirement) -> bo
         return found not in requirement.values
     if requirement.operator is NodeOperator.IN:
         return found in requirement.values
-    if found is None or not found.isdecimal():
+    if found is None or not found.isdecimal() or len(found) > _INT64_DIGITS:
         return False
     bound = int(requirement.values[0])
     return int(found) > bound if requirement.operator is NodeOperator.GT else int(found) < bound
 
+
+_INT64_DIGITS: Final = 18
+"""What is longer is no number to the scheduler either."""
 
 _KEYS: Final = (
     LABEL_ARCHITECTURE,

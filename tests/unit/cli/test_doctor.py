@@ -139,10 +139,10 @@ def fields() -> int:
             with_labels({"nvidia.com/gpu.sharing-strategy": "time-slicing"}, first=3),
             "GPU sharing",
             Level.WARN,
-            "3 of 4 nodes share their GPUs out in slices (ip-10-0-16-11.us-west-2.compute.internal,"
+            "3 of 4 nodes share their GPUs out in time (ip-10-0-16-11.us-west-2.compute.internal,"
             " ip-10-0-16-12.us-west-2.compute.internal, ip-10-0-24-21.us-west-2.compute.internal):"
-            " a replica gets one slice there and never several, switch MIG or time-slicing off for"
-            " larger models.",
+            " no replica goes there, as it would have no memory of its own, switch time-slicing and"
+            " MPS off.",
         ),
         (
             with_labels({"nvidia.com/gpu.count": "9"}),
