@@ -216,7 +216,7 @@ MUTATIONS: Final = (
     argument(16, "--kv-transfer-config"),
     flag(16, "--kv-transfer-config"),
     field(17, "spec.cache.objectStore"),
-    part(18, "sizing.bytes_needed", lambda *_, **__: 0),
+    part(18, "fit.bytes_needed", lambda *_, **__: 0),
     variable(19, "VLLM_ENGINE_READY_TIMEOUT_S"),
     argument(20, "--shutdown-timeout"),
     flag(20, "--shutdown-timeout"),

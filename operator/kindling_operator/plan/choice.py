@@ -86,7 +86,7 @@ def _placed(
 def _least(subject: Subject, option: Option) -> Option:
     """The option as it is taken where memory is scarce: a KV tier only if that is asked for."""
     if option.sizing.host_tier and asked_host_memory(subject) is None:
-        return without_tier(subject, option)
+        return without_tier(option)
     return option
 
 

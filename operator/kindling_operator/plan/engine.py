@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Iterator
+from itertools import chain, islice
 from math import ceil
 from typing import Any
 
@@ -59,8 +60,7 @@ def engine_plan(subject: Subject, option: Option, found: Search) -> EnginePlan:
     weights = weights_mount((subject.spec.model.weights or Weights()).uri or "")
     drain = ceil(duration_seconds(subject.spec.rollout.drain_deadline))
     startup = _startup_seconds(option)
-    tier = _tier(subject, option)
-    others = _rejected(option, found)
+    tier = _tier(option)
     arguments = engine_arguments(subject, option, weights=weights, drain_seconds=drain, tier=tier)
     of_ranks = chain.from_iterable(rank_arguments(option.layout))
     return EnginePlan(
@@ -90,8 +90,8 @@ def engine_plan(subject: Subject, option: Option, found: Search) -> EnginePlan:
         why=_why(option),
         reasons=reasons((*arguments, *of_ranks)),
         warning=option.warning,
-        rejected=others[:MAX_REJECTED],
-        rejected_total=len(others),
+        rejected=tuple(islice(_rejected(option, found), MAX_REJECTED)),
+        rejected_total=len(found.options) - 1 + len(found.rejected),
     )
 
 
@@ -134,15 +134,15 @@ def _node_requirements(subject: Subject, option: Option) -> tuple[NodeRequiremen
     if option.gpu is None:
         return ()
     floor = runtime_for(subject, Device.GPU).driver
-    return node_requirements(option.gpu, floor, option.pool.nodes)
+    return node_requirements(option.gpu, floor, option.pool)
 
 
-def _tier(subject: Subject, option: Option) -> HostTierPlan | None:
+def _tier(option: Option) -> HostTierPlan | None:
     """The KV tier in host memory with its chunks and kept ends, if there is one."""
     if option.gpu is None or not option.sizing.host_tier:
         return None
     return host_tier(
-        kv_layout_of(option.candidate(subject)),
+        kv_layout_of(option.candidate),
         size=option.sizing.host_tier,
         tensor=option.layout.tensor,
         draft=option.draft,
@@ -193,15 +193,13 @@ def _startup_seconds(option: Option) -> int:
     return min(_LONGEST_STARTUP, -(-seconds // 60) * 60)
 
 
-def _rejected(taken: Option, found: Search) -> tuple[RejectedOption, ...]:
+def _rejected(taken: Option, found: Search) -> Iterator[RejectedOption]:
     """The options that fit first, then those that do not, the nearest first."""
-    others = (
-        rejected(option.name, "NotPreferred", _not_preferred(option, taken))
-        for option in found.options
-        if option.name != taken.name
-    )
-    misfits = (rejected(each.name, each.reason.value, each.message) for each in found.rejected)
-    return (*others, *misfits)
+    for option in found.options:
+        if option.name != taken.name:
+            yield rejected(option.name, "NotPreferred", _not_preferred(option, taken))
+    for each in found.rejected:
+        yield rejected(each.name, each.reason.value, each.message)
 
 
 def _why(option: Option) -> tuple[str, ...]:
@@ -223,7 +221,7 @@ def _not_preferred(option: Option, taken: Option) -> str:
         more = f"takes {_gpus(option)} instead of {_gpus(taken)}"
         speed = (
             f", at {_pace(option.token_nanoseconds)} instead of {_pace(taken.token_nanoseconds)}"
-            if option.speed
+            if option.gpu is not None
             else ""
         )
         return f"Fits, but {more}{speed}: pin spec.placement.parallelism to take it."

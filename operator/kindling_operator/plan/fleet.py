@@ -8,9 +8,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any, Final, TypeVar
 
 from kindling_operator.model.api_placement import Placement, Toleration
+from kindling_operator.model.names import (
+    LABEL_ARCHITECTURE,
+    LABEL_DRIVER,
+    LABEL_DRIVER_OLD,
+    LABEL_GKE_SHARING,
+    LABEL_GPU_MEMORY,
+    LABEL_GPU_REPLICAS,
+    LABEL_GPU_SHARING,
+)
 from kindling_operator.model.objects import NodeView, Taint
 from kindling_operator.plan.devices import (
     GPU_TOLERATION,
@@ -20,14 +30,28 @@ from kindling_operator.plan.devices import (
     wanted_class,
 )
 
+TOLD: Final = (
+    LABEL_ARCHITECTURE,
+    LABEL_GPU_MEMORY,
+    LABEL_DRIVER,
+    LABEL_DRIVER_OLD,
+    LABEL_GPU_REPLICAS,
+    LABEL_GPU_SHARING,
+    LABEL_GKE_SHARING,
+)
+"""Labels that a pod may demand something of (plan/requirements.py)."""
+
 _Answer = TypeVar("_Answer")
 
 Selector = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pool:
-    """Usable nodes by name: those with GPUs of one class, or all of them (`gpu` None)."""
+    """Usable nodes by name: those with GPUs of one class, or all of them (`gpu` None).
+
+    Models share it, so that what is counted of its nodes is counted once.
+    """
 
     gpu: GpuClass | None
     nodes: tuple[NodeView, ...]
@@ -37,6 +61,21 @@ class Pool:
     def largest(self) -> int:
         """GPUs of the node that has most."""
         return max((node.gpus for node in self.nodes), default=0)
+
+    @cached_property
+    def least_memory(self) -> Mapping[int, int]:
+        """Bytes of memory of the smallest node for each number of GPUs."""
+        found: dict[int, int] = {}
+        for node in self.nodes:
+            found[node.gpus] = min(node.memory, found.get(node.gpus, node.memory))
+        return found
+
+    @cached_property
+    def says(self) -> frozenset[tuple[tuple[str, str], ...]]:
+        """What the labels of `TOLD` say of its nodes, for nodes that say the same once."""
+        return frozenset(
+            tuple((key, node.labels.get(key, "")) for key in TOLD) for node in self.nodes
+        )
 
     def nodes_with(self, gpus: int) -> int:
         """Nodes that have at least so many GPUs."""

@@ -37,7 +37,7 @@ def chosen_tier(way: Candidate, sizing: Sizing, pool: Pool) -> int:
     if not _works(way):
         return 0
     gpus = way.layout.gpus_per_node
-    shares = (node.memory * gpus // node.gpus for node in pool.nodes if node.gpus >= gpus)
+    shares = (size * gpus // of for of, size in pool.least_memory.items() if of >= gpus)
     left = min(shares, default=0) - sizing.memory
     size = default_tier_bytes(left=left, pool=sizing.kv.bytes * gpus)
     least = least_tier_bytes(kv_layout_of(way), tensor=way.layout.tensor)

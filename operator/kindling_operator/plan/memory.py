@@ -85,11 +85,10 @@ _JIT_CACHES = 1 * GIB
 class EngineLoad:
     """What the engine is told to be ready for.
 
-    `context` in tokens, `batched_tokens` per step and `sequences` at once, `draft` drafted tokens
-    per step, `modalities` of the requests.
+    `batched_tokens` per step and `sequences` at once, `draft` drafted tokens per step, `modalities`
+    of the requests.
     """
 
-    context: int
     batched_tokens: int
     sequences: int
     draft: int = 0

@@ -22,11 +22,13 @@ from kindling_operator.plan.kinds import kinds
 from kindling_operator.plan.layouts import MOST_NODES, Extent, extent_of, layouts
 from kindling_operator.plan.listing import few, joined
 from kindling_operator.plan.pins import most_gpus
+from kindling_operator.plan.question import question_of, searched
 from kindling_operator.plan.refusal import refusal
-from kindling_operator.plan.search import Rejected, Search, checkpoints, fitting, question_of
+from kindling_operator.plan.search import Search, fitting
 from kindling_operator.plan.silent import unplannable
 from kindling_operator.plan.sizing import least_gpu_memory
 from kindling_operator.plan.subject import Subject
+from kindling_operator.plan.ways import checkpoints
 
 _ONE_NODE = Extent(sizes=((8, 1),))
 """The node that a model is measured by where there is none."""
@@ -38,27 +40,26 @@ _MORE_BYTES = len(" and 99 more") + 1
 
 def nothing_fits(subject: Subject, found: Search, fleet: Fleet) -> Verdict:
     """The refusal of the nearest candidate; without any, why there is none."""
-    question = "nothing fits", question_of(subject)
-    return fleet.answer(question, lambda: _nothing_fits(subject, found, fleet))
+    seen = searched(subject)
+    question = "nothing fits", question_of(seen)
+    return fleet.answer(question, lambda: _nothing_fits(seen, found, fleet))
 
 
 def _nothing_fits(subject: Subject, found: Search, fleet: Fleet) -> Verdict:
     if not found.rejected:
         return refusal(Reason.NO_SUPPORTED_GPU, _no_gpu(subject, fleet))
     nearest = found.rejected[0]
-    misfit, larger = nearest.misfit, _way_out(nearest, fleet)
-    if misfit is None or larger is None:
+    misfit = nearest.misfit
+    if misfit is None:
         return refusal(nearest.reason, nearest.message)
+    larger = _way_out(replace(misfit.engine.candidate, subject=subject), fleet)
     # A shorter context may do; weights need the room that they need.
     lower = [misfit.way_out] if misfit.less_would_do else []
     return refusal(nearest.reason, f"{misfit.shortfall}: {', or '.join([*lower, larger])}.")
 
 
-def _way_out(nearest: Rejected, fleet: Fleet) -> str | None:
+def _way_out(candidate: Candidate, fleet: Fleet) -> str:
     """The smallest layout that would hold the model on more GPUs of this kind."""
-    candidate = nearest.candidate
-    if candidate is None:
-        return None
     pools = kinds(candidate.subject, fleet)
     pool = next(pool for pool in pools if pool.gpu == candidate.gpu)
     extent = extent_of(pool)

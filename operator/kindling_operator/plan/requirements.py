@@ -17,9 +17,9 @@ from kindling_operator.model.names import (
     LABEL_GPU_REPLICAS,
     LABEL_GPU_SHARING,
 )
-from kindling_operator.model.objects import NodeView
 from kindling_operator.model.plan import NodeOperator, NodeRequirement
 from kindling_operator.plan.devices import GpuClass
+from kindling_operator.plan.fleet import Pool
 from kindling_operator.plan.versions import branch_of
 
 
@@ -40,15 +40,12 @@ def _demands(gpu: GpuClass, floor: str) -> Iterator[NodeRequirement]:
     yield NodeRequirement(LABEL_GKE_SHARING, NodeOperator.NOT_IN, ("mps", "time-sharing"))
 
 
-def node_requirements(
-    gpu: GpuClass, floor: str, nodes: Iterable[NodeView]
-) -> tuple[NodeRequirement, ...]:
+def node_requirements(gpu: GpuClass, floor: str, pool: Pool) -> tuple[NodeRequirement, ...]:
     """The demands that every node of a pool meets: what some do not say is not asked of any.
 
     `floor` is the least driver of the image, "" if none.
     """
-    labels = {tuple(node.labels.get(key, "") for key in _KEYS) for node in nodes}
-    says = [dict(zip(_KEYS, (value or None for value in each), strict=True)) for each in labels]
+    says = [{key: value or None for key, value in each} for each in pool.says]
     return tuple(
         demand for demand in _demands(gpu, floor) if all(_meets(each, demand) for each in says)
     )
@@ -74,13 +71,3 @@ def _meets(labels: Mapping[str, str | None], requirement: NodeRequirement) -> bo
 
 _INT64_DIGITS: Final = 18
 """What is longer is no number to the scheduler either."""
-
-_KEYS: Final = (
-    LABEL_ARCHITECTURE,
-    LABEL_GPU_MEMORY,
-    LABEL_DRIVER,
-    LABEL_DRIVER_OLD,
-    LABEL_GPU_REPLICAS,
-    LABEL_GPU_SHARING,
-    LABEL_GKE_SHARING,
-)

@@ -6,63 +6,98 @@ fits, timed; what cannot work is kept with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-import msgspec
-from msgspec import structs
-
-from kindling_operator.model.api_serving import SpeculationMode
 from kindling_operator.model.architecture import Checkpoint, CheckpointName, Device
 from kindling_operator.model.conditions import Reason
 from kindling_operator.model.layout import ONE_GPU, Layout
 from kindling_operator.model.plan import SpeedPlan
-from kindling_operator.plan.candidate import Candidate
+from kindling_operator.plan.candidate import Candidate, Refusal
 from kindling_operator.plan.capabilities import cpu_architectures
-from kindling_operator.plan.devices import GpuClass, titles
+from kindling_operator.plan.devices import GpuClass
+from kindling_operator.plan.fit import Misfit, Wanted
 from kindling_operator.plan.fleet import Fleet, Pool, pool_of
 from kindling_operator.plan.hosttier import with_bytes, with_tier
-from kindling_operator.plan.kinds import kinds
-from kindling_operator.plan.layouts import Extent, extent_of, layouts
+from kindling_operator.plan.layouts import Extent, layouts
 from kindling_operator.plan.memory import storage_items, total
 from kindling_operator.plan.no_layout import no_layout
 from kindling_operator.plan.pins import pins_of, wants_several
+from kindling_operator.plan.question import question_of, searched
 from kindling_operator.plan.room import Demand
 from kindling_operator.plan.rules import judge_option, unverified, unverified_image
-from kindling_operator.plan.sizing import Misfit, Sizing, cpu_sizing, gpu_sizing, wanted_context
-from kindling_operator.plan.speed import acceptance, speed_of, token_nanoseconds
+from kindling_operator.plan.sizing import Sizing, cpu_sizing, gpu_sizing, sized, wanted_of
+from kindling_operator.plan.speed import pass_of, speed_of
 from kindling_operator.plan.subject import Subject
+from kindling_operator.plan.ways import Way, Ways, checkpoints, fixed_draft, ways
 
 _PRECISION = {CheckpointName.BF16: 16, CheckpointName.NVFP4: 4}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Option:
-    """A candidate that fits: on CPU (`gpu` None) or on GPUs of a class in a layout.
+    """A candidate that fits: on CPU (`way` None) or on GPUs of a class in a layout.
 
     `pool` has the nodes that it may take. `name` is what people read, unique among the candidates
-    of one search. `draft` is the number of tokens drafted per step, `token_nanoseconds` the time
-    between two tokens that options are compared by, and `undrafted_nanoseconds` what it would be
-    without the drafts that the plan chose. `warning` is set where the combination is unverified and
-    the user insists on it.
+    of one search. `token_nanoseconds` is the time between two tokens that options are compared by,
+    and `undrafted_nanoseconds` what it would be without the drafts that the plan chose. Without
+    `tier` nothing is kept in host memory. The rest is found when it is asked for: of most options
+    nobody asks.
     """
 
     name: str
+    subject: Subject
     checkpoint: Checkpoint
-    gpu: GpuClass | None
-    sizing: Sizing
     pool: Pool
-    layout: Layout = ONE_GPU
-    draft: int = 0
-    speed: SpeedPlan | None = None
+    way: Way | None = None
     token_nanoseconds: int = 0
     undrafted_nanoseconds: int = 0
-    warning: str = ""
+    tier: bool = True
 
-    def candidate(self, subject: Subject) -> Candidate:
+    @property
+    def gpu(self) -> GpuClass | None:
+        return self.way.candidate.gpu if self.way is not None else None
+
+    @property
+    def layout(self) -> Layout:
+        return self.way.candidate.layout if self.way is not None else ONE_GPU
+
+    @property
+    def draft(self) -> int:
+        """Tokens drafted per step."""
+        return self.way.candidate.draft if self.way is not None else 0
+
+    @property
+    def candidate(self) -> Candidate:
         """What it was judged as; only for one on GPUs."""
-        assert self.gpu is not None
-        return Candidate(subject, self.checkpoint, self.gpu, self.layout, self.draft)
+        assert self.way is not None
+        return replace(self.way.candidate, subject=self.subject)
+
+    @cached_property
+    def sizing(self) -> Sizing:
+        """Its numbers."""
+        if self.way is None:
+            return cpu_sizing(self.subject, self.checkpoint)
+        found = sized(self.way.engines(wanted_of(self.subject)), self.subject)
+        assert isinstance(found, Sizing)
+        if self.tier:
+            return with_tier(self.candidate, found, self.pool)
+        return with_bytes(self.candidate, found, 0)
+
+    @cached_property
+    def speed(self) -> SpeedPlan | None:
+        """What one request may expect; on GPUs only."""
+        if self.way is None:
+            return None
+        return speed_of(self.candidate, wanted_of(self.subject).context)
+
+    @cached_property
+    def warning(self) -> str:
+        """What is unverified, and the user insists on; "" if nothing."""
+        if self.way is None:
+            return unverified_image(self.subject, Device.CPU)
+        return unverified(self.candidate)
 
     @property
     def demand(self) -> Demand:
@@ -80,17 +115,30 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A candidate that cannot be taken; `reason` as in status.
+    """A candidate that cannot be taken: what the rules say of it, or what it does not hold.
 
-    `short` is the bytes that lack on each GPU; then `candidate` and `misfit` tell of what.
+    `short` is the bytes that lack on each GPU.
     """
 
     name: str
-    reason: Reason
-    message: str
-    short: int = 0
-    candidate: Candidate | None = None
-    misfit: Misfit | None = None
+    why: Refusal | Misfit
+
+    @property
+    def reason(self) -> Reason:
+        """As in status."""
+        return self.why.reason
+
+    @property
+    def message(self) -> str:
+        return self.why.message
+
+    @property
+    def misfit(self) -> Misfit | None:
+        return self.why if isinstance(self.why, Misfit) else None
+
+    @property
+    def short(self) -> int:
+        return self.why.short if isinstance(self.why, Misfit) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,19 +154,8 @@ def search(subject: Subject, fleet: Fleet) -> Search:
 
     Models that ask for the same share the answer: it depends on nothing else of them.
     """
-    return fleet.answer(question_of(subject), lambda: _search(subject, fleet))
-
-
-def question_of(subject: Subject) -> Hashable:
-    """Everything of a model that the search looks at, beside what the installation knows.
-
-    Where the weights are and what users call the model is of no matter to it.
-    """
-    spec = subject.spec
-    model = structs.replace(spec.model, weights=None)
-    serving = structs.replace(spec.serving, served_name=None)
-    parts = (model, serving, spec.placement, spec.runtime, spec.cache)
-    return subject.entry.name, subject.architecture, msgspec.json.encode(parts)
+    seen = searched(subject)
+    return fleet.answer(question_of(seen), lambda: _search(seen, fleet))
 
 
 def _search(subject: Subject, fleet: Fleet) -> Search:
@@ -141,12 +178,6 @@ def preference(option: Option) -> tuple[bool, int, int, int]:
     )
 
 
-def checkpoints(subject: Subject) -> tuple[Checkpoint, ...]:
-    """The model's checkpoints, or the one that the user pins."""
-    pinned = subject.spec.model.checkpoint.pinned
-    return tuple(c for c in subject.architecture.checkpoints if pinned in (None, c.name))
-
-
 def fitting(candidate: Candidate, extent: Extent) -> Iterator[Layout]:
     """The layouts in which a candidate passes the rules and fits, fewest GPUs first."""
     for layout in layouts(candidate.subject, extent):
@@ -155,136 +186,81 @@ def fitting(candidate: Candidate, extent: Extent) -> Iterator[Layout]:
             yield layout
 
 
-def without_tier(subject: Subject, option: Option) -> Option:
+def without_tier(option: Option) -> Option:
     """The option with nothing in host memory."""
-    return replace(option, sizing=with_bytes(option.candidate(subject), option.sizing, 0))
+    return replace(option, tier=False)
 
 
 def _on_gpus(subject: Subject, fleet: Fleet) -> Iterator[Option | Rejected]:
     if Device.GPU not in subject.architecture.devices:
         return
-    pools = {p.gpu: p for p in kinds(subject, fleet) if p.gpu is not None}
-    for gpu, title in titles(pools).items():
-        ways = layouts(subject, extent_of(pools[gpu]))
-        for checkpoint in checkpoints(subject):
-            yield from _on_class(Candidate(subject, checkpoint, gpu), pools[gpu], ways, title)
+    wanted = wanted_of(subject)
+    for pool, each in ways(subject, fleet):
+        yield from _on_class(subject, wanted, each, pool)
 
 
 def _on_class(
-    first: Candidate, pool: Pool, ways: tuple[Layout, ...], title: str
+    subject: Subject, wanted: Wanted, alike: Ways, pool: Pool
 ) -> Iterator[Option | Rejected]:
-    """One checkpoint on one class of GPU, in every layout that is worth a look."""
-    if not ways:
-        yield _unplaceable(first, pool, title)
-    found: list[Option | Rejected] = []
+    """One checkpoint on one class of GPU."""
+    if not alike.each:
+        yield Rejected(alike.name, _unplaceable(replace(alike.first, subject=subject), pool))
+    if alike.refusal is not None:
+        yield Rejected(alike.name, alike.refusal)
+        return
     fits: int | None = None
-    for layout in ways:
-        if fits is not None and layout.gpus > fits and layout.pipeline * layout.data > 1:
+    for way in alike.each:
+        if fits is not None and way.is_divided and way.gpus > fits:
             # Stages and data ranks are for models that fit no other way.
             continue
-        found.append(_judged(replace(first, layout=layout), pool, title))
-        if isinstance(found[-1], Option) and fits is None:
-            fits = layout.gpus
-    refusals = {(each.reason, each.message) for each in found if isinstance(each, Rejected)}
-    if len(refusals) == 1 < len(found) and not any(isinstance(each, Option) for each in found):
-        # What no layout changes is said once.
-        yield Rejected(f"{first.checkpoint.name.value} on {title}", *refusals.pop())
-    else:
-        yield from found
+        obstacle = way.obstacle(wanted)
+        if obstacle is not None:
+            yield Rejected(way.name, obstacle)
+            continue
+        fits = way.gpus if fits is None else fits
+        yield _option(subject, wanted, way, pool)
 
 
-def _judged(way: Candidate, pool: Pool, title: str) -> Option | Rejected:
-    name = _name(way, title)
-    fixed = _fixed_draft(way.subject)
-    way = replace(way, draft=fixed or 0)
-    refused = judge_option(way)
-    if refused is not None:
-        return Rejected(name, refused.reason, refused.message)
-    sizing = gpu_sizing(way)
-    if isinstance(sizing, Misfit):
-        return Rejected(name, sizing.reason, sizing.message, sizing.short, way, sizing)
-    context, plain = wanted_context(way.subject), way
-    if fixed is None:
-        way, sizing = _drafting(way, sizing)
-    return Option(
-        name,
-        way.checkpoint,
-        way.gpu,
-        with_tier(way, sizing, pool),
-        pool,
-        layout=way.layout,
-        draft=way.draft,
-        speed=speed_of(way, context),
-        token_nanoseconds=token_nanoseconds(way, context),
-        undrafted_nanoseconds=token_nanoseconds(plain, context) if way.draft != plain.draft else 0,
-        warning=unverified(way),
-    )
+def _option(subject: Subject, wanted: Wanted, way: Way, pool: Pool) -> Option:
+    """A way that holds what is wanted, with as many drafts as give the most tokens per second of
+    those that are allowed and fit; with none if none does."""
+    step = pass_of(way.pace, wanted)
+    plain = step.token_nanoseconds(way.draft)
+    timed = ((step.token_nanoseconds(each.draft), each.draft, each) for each in way.drafting)
+    faster = sorted((each for each in timed if each[0] < plain), key=lambda each: each[:2])
+    for nanoseconds, _, drafting in faster:
+        if drafting.obstacle(wanted) is None:
+            return Option(way.name, subject, way.checkpoint, pool, drafting, nanoseconds, plain)
+    return Option(way.name, subject, way.checkpoint, pool, way, plain)
 
 
-def _fixed_draft(subject: Subject) -> int | None:
-    """Tokens to draft if the user says so, None where the plan may choose."""
-    wanted = subject.spec.serving.speculation
-    if wanted.mode is SpeculationMode.FIXED:
-        return wanted.tokens
-    drafts = subject.architecture.draft is not None and acceptance(subject) is not None
-    return None if wanted.mode is SpeculationMode.AUTO and drafts else 0
-
-
-def _drafting(way: Candidate, plain: Sizing) -> tuple[Candidate, Sizing]:
-    """The depth with the most tokens per second that is allowed and fits; none if none does."""
-    heads, context = way.subject.architecture.draft, wanted_context(way.subject)
-    depths = range(1, heads.depths + 1) if heads is not None else range(0)
-    drafting = [replace(way, draft=depth) for depth in depths]
-    without = token_nanoseconds(way, context)
-    timed = sorted((token_nanoseconds(each, context), each.draft) for each in drafting)
-    for nanoseconds, draft in timed:
-        if nanoseconds >= without:
-            break
-        each = replace(way, draft=draft)
-        sizing = gpu_sizing(each) if judge_option(each) is None else None
-        if isinstance(sizing, Sizing):
-            return each, sizing
-    return way, plain
-
-
-def _unplaceable(first: Candidate, pool: Pool, title: str) -> Rejected:
+def _unplaceable(first: Candidate, pool: Pool) -> Refusal:
     """No layout that the spec allows has nodes; what the rules say of the pins comes first."""
     sizes = pins_of(first.subject)
     pinned = Layout(sizes.tensor or 1, sizes.pipeline or 1, sizes.data or 1, bool(sizes.expert))
     refused = judge_option(replace(first, layout=pinned))
-    if refused is not None:
-        return Rejected(f"{first.checkpoint.name.value} on {title}", *astuple(refused))
-    return Rejected(
-        f"{first.checkpoint.name.value} on {title}",
-        Reason.UNSUPPORTED_PARALLELISM,
-        no_layout(first, pool),
-    )
-
-
-def _name(way: Candidate, title: str) -> str:
-    layout = way.layout
-    where = f"{layout.nodes} nodes of " if layout.nodes > 1 else ""
-    return f"{way.checkpoint.name.value} {layout.name} on {where}{layout.gpus_per_node} x {title}"
+    return refused or Refusal(Reason.UNSUPPORTED_PARALLELISM, no_layout(first, pool))
 
 
 def _on_cpu(subject: Subject, fleet: Fleet) -> Iterator[Option]:
     placement = subject.spec.placement
     gpu_only = placement is not None and placement.gpu is not None
-    several = wants_several(subject) or bool(_fixed_draft(subject))
+    several = wants_several(subject) or bool(fixed_draft(subject))
     if Device.CPU not in subject.architecture.devices or gpu_only or several:
         return
-    built_for = cpu_architectures(subject)
-    usable = fleet.usable(placement, gpu=False)
-    pool = pool_of(n for n in usable.nodes if not built_for or n.architecture in built_for)
+    pool = _cpu_pool(subject, fleet)
     for checkpoint in checkpoints(subject):
-        yield Option(
-            f"{checkpoint.name.value} on CPU",
-            checkpoint,
-            None,
-            cpu_sizing(subject, checkpoint),
-            pool,
-            warning=unverified_image(subject, Device.CPU),
-        )
+        yield Option(f"{checkpoint.name.value} on CPU", subject, checkpoint, pool)
+
+
+def _cpu_pool(subject: Subject, fleet: Fleet) -> Pool:
+    """The nodes that the CPU image runs on."""
+    built_for = cpu_architectures(subject)
+    usable = fleet.usable(subject.spec.placement, gpu=False)
+    return fleet.answer(
+        ("cpu", usable.names, built_for),
+        lambda: pool_of(n for n in usable.nodes if not built_for or n.architecture in built_for),
+    )
 
 
 _NEARNESS = (

@@ -107,7 +107,7 @@ def test_more_load_never_needs_less(
     architecture: Architecture, tensor: int, batched: int, sequences: int, draft: int
 ) -> None:
     def needed(more: int) -> int:
-        load = EngineLoad(4096, batched + more, sequences + more, draft)
+        load = EngineLoad(batched + more, sequences + more, draft)
         checkpoint = architecture.checkpoints[0]
         return total(gpu_items(architecture, checkpoint, Layout(tensor=tensor), load))
 

@@ -31,8 +31,9 @@ from kindling_operator.model.names import GPU_RESOURCE
 from kindling_operator.model.plan import EnginePlan
 from kindling_operator.model.snapshot import Environment
 from kindling_operator.plan.better import layout_of
+from kindling_operator.plan.fit import Misfit
 from kindling_operator.plan.memory import HOST_TIER
-from kindling_operator.plan.sizing import Misfit, gpu_sizing
+from kindling_operator.plan.sizing import gpu_sizing
 
 
 def h200(count: int, **changes: Any) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ from kindling_operator.plan.memory import (
 
 FLINT = catalog.load("flint").architecture
 INKLING = catalog.load("inkling").architecture
-LOAD = EngineLoad(context=131_072, batched_tokens=8192, sequences=8)
+LOAD = EngineLoad(batched_tokens=8192, sequences=8)
 MIB = 1 << 20
 
 
@@ -59,7 +59,7 @@ def test_estimates_leave_less_than_vllm_had_and_not_much_less(
     case: tuple[Architecture, str, int, float],
 ) -> None:
     architecture, name, batched, free = case
-    load = EngineLoad(context=131_072, batched_tokens=batched, sequences=8)
+    load = EngineLoad(batched_tokens=batched, sequences=8)
     items = gpu_items(architecture, checkpoint(architecture, name), ONE_GPU, load)
 
     left = (0.9 * H200 - total(items)) / GIB
@@ -84,7 +84,7 @@ def test_one_gpu_has_nobody_to_talk_to() -> None:
 
 @pytest.mark.parametrize(("batched", "gib"), [(2048, 0.14), (8192, 0.56), (32_768, 1.13)])
 def test_lamport_buffers_are_as_the_source_makes_them(batched: int, gib: float) -> None:
-    load = EngineLoad(context=131_072, batched_tokens=batched, sequences=8)
+    load = EngineLoad(batched_tokens=batched, sequences=8)
     found = budget(gpu_items(INKLING, checkpoint(INKLING), Layout(tensor=8), load))
 
     size, basis = found["Lamport buffers"]
@@ -101,7 +101,6 @@ def test_flint_has_no_lamport_buffers() -> None:
 def test_drafts_and_inputs_beside_text_need_more() -> None:
     bare = gpu_items(INKLING, checkpoint(INKLING), Layout(tensor=8), LOAD)
     load = EngineLoad(
-        context=131_072,
         batched_tokens=8192,
         sequences=8,
         draft=4,

@@ -14,9 +14,10 @@ from kindling_operator.model.conditions import Reason
 from kindling_operator.model.layout import Layout
 from kindling_operator.model.plan import EnginePlan
 from kindling_operator.plan.better import layout_of
+from kindling_operator.plan.fit import Misfit
 from kindling_operator.plan.fleet import Fleet, fleet_of
 from kindling_operator.plan.search import Option, search
-from kindling_operator.plan.sizing import Misfit, Sizing, gpu_sizing
+from kindling_operator.plan.sizing import Sizing, gpu_sizing
 from kindling_operator.plan.speed import token_nanoseconds
 
 NVFP4 = CheckpointName.NVFP4

@@ -1,0 +1,158 @@
+"""Every way to serve a model on GPUs, with what holds however much it is asked for.
+
+A way is judged by the rules, its weights are counted and timed once for all models that differ only
+in context, requests and what else is wanted on top: a cluster has many models of few kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from kindling_operator.model.api_serving import SpeculationMode
+from kindling_operator.model.architecture import Checkpoint
+from kindling_operator.model.layout import Layout
+from kindling_operator.plan.candidate import Candidate, Refusal
+from kindling_operator.plan.devices import GpuClass, titles
+from kindling_operator.plan.fit import Engine, Misfit, Wanted
+from kindling_operator.plan.fleet import Fleet, Pool
+from kindling_operator.plan.kinds import kinds
+from kindling_operator.plan.layouts import Extent, extent_of, layouts
+from kindling_operator.plan.question import question_of, undemanding
+from kindling_operator.plan.rules import judge_option
+from kindling_operator.plan.sizing import engines_of, sequences_of
+from kindling_operator.plan.speed import Pace, acceptance
+from kindling_operator.plan.subject import Subject
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """A candidate of an undemanding model; `name` is what people read.
+
+    What follows from these is found once, when it is first asked for.
+    """
+
+    candidate: Candidate
+    name: str
+    _engines: dict[int, tuple[Engine, ...]] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def checkpoint(self) -> Checkpoint:
+        return self.candidate.checkpoint
+
+    @cached_property
+    def draft(self) -> int:
+        return self.candidate.draft
+
+    @cached_property
+    def gpus(self) -> int:
+        """GPUs of one replica."""
+        return self.candidate.layout.gpus
+
+    @cached_property
+    def is_divided(self) -> bool:
+        """Whether stages or data ranks divide it further than tensor parallelism does."""
+        return self.candidate.layout.pipeline * self.candidate.layout.data > 1
+
+    @cached_property
+    def refusal(self) -> Refusal | None:
+        """What the rules say."""
+        return judge_option(self.candidate)
+
+    @cached_property
+    def pace(self) -> Pace:
+        """How fast it is."""
+        return Pace(self.candidate)
+
+    @cached_property
+    def drafting(self) -> tuple[Way, ...]:
+        """The same with one drafted token, with two and so on, where the plan may choose."""
+        heads = self.candidate.subject.architecture.draft
+        if heads is None or fixed_draft(self.candidate.subject) is not None:
+            return ()
+        depths = range(1, heads.depths + 1)
+        return tuple(Way(replace(self.candidate, draft=depth), self.name) for depth in depths)
+
+    def engines(self, wanted: Wanted) -> tuple[Engine, ...]:
+        """Its engine with each number of batched tokens, the most first."""
+        sequences = sequences_of(self.candidate, wanted)
+        if sequences not in self._engines:
+            self._engines[sequences] = engines_of(self.candidate, sequences)
+        return self._engines[sequences]
+
+    def obstacle(self, wanted: Wanted) -> Refusal | Misfit | None:
+        """Why it cannot be taken, or None."""
+        return self.refusal or self.engines(wanted)[-1].misfit(wanted)
+
+
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """One checkpoint on one kind of GPU in every layout that is worth a look, fewest GPUs first."""
+
+    first: Candidate
+    title: str
+    each: tuple[Way, ...]
+
+    @property
+    def name(self) -> str:
+        """What people read of all of them."""
+        return f"{self.first.checkpoint.name.value} on {self.title}"
+
+    @cached_property
+    def refusal(self) -> Refusal | None:
+        """What no layout changes, and is said once."""
+        if len(self.each) < 2:
+            return None
+        first, *others = self.each
+        if first.refusal is None or any(way.refusal != first.refusal for way in others):
+            return None
+        return first.refusal
+
+
+def ways(subject: Subject, fleet: Fleet) -> Iterator[tuple[Pool, Ways]]:
+    """All of them, with the nodes of their kind of GPU."""
+    pools = {pool.gpu: pool for pool in kinds(subject, fleet) if pool.gpu is not None}
+    nodes = tuple((pool.gpu, pool.names) for pool in pools.values())
+    extents = fleet.answer(("extents", nodes), lambda: tuple(map(extent_of, pools.values())))
+    plain = undemanding(subject)
+    classes = tuple(zip(pools, extents, strict=True))
+    question = "ways", question_of(plain), classes
+    found = fleet.answer(question, lambda: tuple(_on_kinds(plain, dict(classes))))
+    return ((pools[gpu], each) for gpu, each in found)
+
+
+def _on_kinds(
+    subject: Subject, kinds_of_gpu: Mapping[GpuClass, Extent]
+) -> Iterator[tuple[GpuClass, Ways]]:
+    for gpu, title in titles(kinds_of_gpu).items():
+        extent = kinds_of_gpu[gpu]
+        found = layouts(subject, extent)
+        for checkpoint in checkpoints(subject):
+            first = Candidate(subject, checkpoint, gpu)
+            plain = replace(first, draft=fixed_draft(subject) or 0)
+            each = (
+                Way(replace(plain, layout=layout), _name(checkpoint, layout, title))
+                for layout in found
+            )
+            yield gpu, Ways(first, title, tuple(each))
+
+
+def checkpoints(subject: Subject) -> tuple[Checkpoint, ...]:
+    """The model's checkpoints, or the one that the user pins."""
+    pinned = subject.spec.model.checkpoint.pinned
+    return tuple(c for c in subject.architecture.checkpoints if pinned in (None, c.name))
+
+
+def fixed_draft(subject: Subject) -> int | None:
+    """Tokens to draft if the user says so, None where the plan may choose."""
+    wanted = subject.spec.serving.speculation
+    if wanted.mode is SpeculationMode.FIXED:
+        return wanted.tokens
+    drafts = subject.architecture.draft is not None and acceptance(subject) is not None
+    return None if wanted.mode is SpeculationMode.AUTO and drafts else 0
+
+
+def _name(checkpoint: Checkpoint, layout: Layout, title: str) -> str:
+    where = f"{layout.nodes} nodes of " if layout.nodes > 1 else ""
+    return f"{checkpoint.name.value} {layout.name} on {where}{layout.gpus_per_node} x {title}"
