@@ -188,6 +188,10 @@ def fit_message(message: str) -> str:
 
     Pods and other controllers write parts of it, and terminals print it: nothing in it steers one.
     """
+    # Nearly all are fine as they are, and there are many.
+    plain = message.isascii() and message.isprintable() and len(message) <= MESSAGE_BYTES
+    if plain and "  " not in message and message == message.strip():
+        return message
     line = " ".join(_UNSHOWN.sub("", message).split())
     if len(line.encode()) <= MESSAGE_BYTES:
         return line

@@ -154,8 +154,11 @@ def test_a_message_of_one_endless_word_still_fits() -> None:
     assert cut.startswith("üüü")
 
 
-def test_a_message_is_one_line() -> None:
-    assert fit_message("two\n lines\t here ") == "two lines here"
+@pytest.mark.parametrize(
+    "written", ["two\n lines\t here ", " two lines here", "two  lines here", "two lines here "]
+)
+def test_a_message_is_one_line(written: str) -> None:
+    assert fit_message(written) == "two lines here"
 
 
 @pytest.mark.parametrize(
