@@ -1,7 +1,7 @@
 """Inkling's full-attention layers on Hopper: the KV cache is split over the chip.
 
 vLLM 0.33.0 returns one piece for compute capability 9 before its own heuristic is asked
-(models/inkling/nvidia/ops/fa4_rel_attention.py:80-83), so one block of threads reads the whole
+(models/inkling/nvidia/ops/fa4_rel_attention.py:81-83), so one block of threads reads the whole
 length of a KV head: 3.8 ms a layer at 100K tokens on one H200, whatever the tensor parallelism,
 where 128 pieces take 0.06 ms. The kernel of the same wheel splits.
 
