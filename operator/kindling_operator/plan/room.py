@@ -127,6 +127,14 @@ class Room:
         """The nodes of the pool that one pod of it fits, the fullest first."""
         return self._fitting(demand, pool.names)
 
+    def lacking(self, demand: Demand, pool: Pool) -> Iterator[str]:
+        """The nodes of the pool with too few free GPUs for one pod of it, the emptiest first."""
+        ranks = self._ranked(demand.gpu.product if demand.gpu is not None else None)
+        for place in reversed(range(bisect_left(ranks, (0, demand.gpus_per_node, "")))):
+            _, _, name = ranks[place]
+            if name in pool.names:
+                yield name
+
     def best(self, nodes: Iterable[NodeView]) -> NodeView | None:
         """The node with most free GPUs, ties by name."""
         return min(nodes, key=lambda node: (-self.left(node.name).gpus, node.name), default=None)

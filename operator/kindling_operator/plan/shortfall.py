@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from kindling_operator.model.api_placement import Placement
 from kindling_operator.model.conditions import ConditionType, Reason
@@ -143,20 +144,34 @@ def _share_short(left: Amounts, need: Amounts) -> float:
 
 def _group_shortfall(subject: Subject, demand: Demand, pool: Pool, room: Room) -> Verdict:
     """Too few nodes have room at the same time for a replica of several pods."""
-    free = list(room.fitting(demand, pool))
-    count, where = len(free), ""
+    count, nearest = _nearest(demand, pool, room)
+    where, whole = "", f"{len(pool.nodes)}"
     if demand.one_clique:
-        domains = Counter(domain(room.fleet.node(name)) for name in free)
-        count, where = max(domains.values(), default=0), " of one NVLink domain"
-    have = f"{count} of one have" if demand.one_clique else f"{count} of {len(pool.nodes)} have"
-    taken = [n.name for n in pool.nodes if room.left(n.name).gpus < demand.gpus_per_node]
+        where, whole = " of one NVLink domain", "one"
+    held = _held_text(subject, nearest, room).removeprefix(", ")
+    others = f", next best {few(nearest)}{f' ({held})' if held else ''}" if nearest else ""
     return _waiting(
-        Reason.INSUFFICIENT_GPU if taken else Reason.INSUFFICIENT_RESOURCES,
+        Reason.INSUFFICIENT_GPU if nearest else Reason.INSUFFICIENT_RESOURCES,
         f"Needs {demand.nodes} nodes{where} with {demand.gpus_per_node} x {_product(demand)},"
         f" {_cpus(demand.cpu_millis)} CPU and {format_bytes(demand.memory)} of memory free each;"
-        f" {have} that{_held_text(subject, taken, room)}:"
-        f" free {max(1, demand.nodes - count)} more or add nodes.",
+        f" {count} of {whole} have that{others}: free {max(1, demand.nodes - count)} more or add"
+        " nodes.",
     )
+
+
+def _nearest(demand: Demand, pool: Pool, room: Room) -> tuple[int, list[str]]:
+    """How many nodes have room, of one NVLink domain if they must share one, and those that lack
+    the fewest GPUs, as many as are missing."""
+
+    def group(name: str) -> str:
+        return domain(room.fleet.node(name)) if demand.one_clique else ""
+
+    free = Counter(map(group, room.fitting(demand, pool)))
+    others = list(room.lacking(demand, pool))
+    first = group(others[0]) if others else ""
+    best = min(free, key=lambda each: (-free[each], each), default=first)
+    lacking = (name for name in others if group(name) == best)
+    return free[best], sorted(islice(lacking, max(1, demand.nodes - free[best])))
 
 
 def passed_by(verdict: Verdict, others: Sequence[Key], *, key: Key, show_foreign: bool) -> Verdict:

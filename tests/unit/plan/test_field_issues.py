@@ -77,7 +77,8 @@ def test_a_plan_is_bounded_by_the_gpus_that_are_free() -> None:
     assert waiting.reason is Reason.INSUFFICIENT_GPU
     assert waiting.message.startswith("Needs 2 nodes with 8 x NVIDIA-H200")
     assert waiting.message.endswith(
-        "; 0 of 2 have that, 2 held in other namespaces: free 2 more or add nodes."
+        "; 0 of 2 have that, next best gpu-0, gpu-1 (2 held in other namespaces): free 2 more or"
+        " add nodes."
     )
     assert found.manifests() == ()
 

@@ -116,8 +116,8 @@ def test_a_group_is_made_only_where_all_its_pods_have_room() -> None:
     assert (waits.reason, waits.message) == (
         Reason.INSUFFICIENT_GPU,
         "1 of 2 replicas have room, and another does not: needs 2 nodes with 8 x NVIDIA-H200, 11"
-        " CPU and 322.5 GiB of memory free each; 1 of 3 have that, 16 held by ml/tiny: free 1 more"
-        " or add nodes, or lower spec.replicas.",
+        " CPU and 322.5 GiB of memory free each; 1 of 3 have that, next best gpu-1 (8 held by"
+        " ml/tiny): free 1 more or add nodes, or lower spec.replicas.",
     )
 
     cluster.nodes = nodes(4)

@@ -184,32 +184,52 @@ def test_a_group_says_how_many_nodes_have_room() -> None:
 
     assert message.startswith("Needs 2 nodes of one NVLink domain with 4 x NVIDIA-H200, ")
     assert message.endswith(
-        "; 1 of one have that, 1 held in other namespaces: free 1 more or add nodes."
+        "; 1 of one have that, next best n1 (1 held in other namespaces): free 1 more or add nodes."
     )
 
 
 @pytest.mark.parametrize(
     ("named", "held"),
     [
-        (False, "4 held by ml/evaluation, 1 held by ml/notebook, 6 held in other namespaces"),
-        (True, "6 held by other/training, 4 held by ml/evaluation, 1 held by ml/notebook"),
+        (False, "1 held by ml/notebook, 2 held in other namespaces"),
+        (True, "2 held by other/training, 1 held by ml/notebook"),
     ],
 )
-def test_a_group_that_waits_says_who_has_the_gpus(named: bool, held: str) -> None:
-    """Counted over the nodes that have too few."""
-    nodes = [gpu_node(f"n{number}", gpus=4, clique="x") for number in range(4)]
+def test_a_group_that_waits_says_who_has_the_gpus_of_the_nearest_nodes(
+    named: bool, held: str
+) -> None:
+    """Of as many nodes as are missing: those of the NVLink domain that lack the fewest GPUs."""
+    cliques = ("x", "x", "x", "y", "x")
+    nodes = [gpu_node(f"n{number}", gpus=4, clique=each) for number, each in enumerate(cliques)]
     found = cluster(*nodes, spec=RACK)
     found.environment = environment(name_foreign_holders=named)
     found.pods = (
-        foreign_pod("n0", gpus=3),
-        foreign_pod("n1", gpus=3),
+        foreign_pod("n0", gpus=4, name="full", namespace="ml"),
+        foreign_pod("n1", gpus=2),
         foreign_pod("n1", gpus=1, name="notebook", namespace="ml"),
         foreign_pod("n2", gpus=4, name="evaluation", namespace="ml"),
+        foreign_pod("n3", gpus=1, name="elsewhere", namespace="ml"),
     )
 
     message = waits(found.snapshot()).message
 
-    assert f"; 1 of one have that, {held}: free 1 more or add nodes." in message
+    assert message.endswith(
+        f"; 1 of one have that, next best n1 ({held}): free 1 more or add nodes."
+    )
+
+
+def test_a_group_without_any_room_names_nodes_of_one_domain() -> None:
+    nodes = [gpu_node(f"n{number}", gpus=4, clique="xyx"[number]) for number in range(3)]
+    found = cluster(*nodes, spec=RACK)
+    found.pods = tuple(
+        foreign_pod(f"n{n}", gpus=g, namespace="ml") for n, g in enumerate((1, 2, 3))
+    )
+
+    message = waits(found.snapshot()).message
+
+    assert message.endswith(
+        "; 0 of one have that, next best n0, n2 (4 held by ml/training): free 2 more or add nodes."
+    )
 
 
 @pytest.mark.parametrize("spec", [RACK, FLINT], ids=["a group", "one node"])
@@ -223,8 +243,8 @@ def test_many_holders_with_long_names_leave_the_fix_in_the_message(spec: Any) ->
 
     message = waits(found.snapshot()).message
 
-    assert " 1 held by ml/long-" in message
-    assert re.search(r" and [0-9]+ more: free [12]( more)? or add (nodes|a node)\.$", message)
+    assert "1 held by ml/long-" in message
+    assert re.search(r" and [0-9]+ more\)?: free [12]( more)? or add (nodes|a node)\.$", message)
 
 
 SILENT = {
