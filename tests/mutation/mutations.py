@@ -19,7 +19,7 @@ from kindling_operator.model.runtime import RuntimeFacts
 from kindling_operator.plan import checks, command, layouts, memory, rules
 from kindling_operator.plan.argument import Argument, name_of
 from kindling_operator.plan.capabilities import runtime_for
-from kindling_operator.plan.extra_args import FORBIDDEN
+from kindling_operator.plan.forbidden import FORBIDDEN
 from kindling_operator.plan.subject import Subject
 from kindling_operator.plan.unsupported import UNSUPPORTED
 
@@ -65,7 +65,7 @@ def argument(trap: int, option: str) -> Mutation:
     """The ban of an argument: for all models, for one, and where the plan sets it itself."""
 
     def take(patch: Patch) -> None:
-        patch.setattr(f"{PLAN}.checks.FORBIDDEN", _without(FORBIDDEN, option))
+        patch.setattr(f"{PLAN}.checks_arguments.FORBIDDEN", _without(FORBIDDEN, option))
         patch.setattr(f"{PLAN}.choice.argument_is_planned", lambda *_: None)
         entries = {name: _allowing(entry, option) for name, entry in catalog.load_all().items()}
         patch.setattr(f"{INSTALLATION}.catalog.load_all", lambda: entries)
@@ -195,6 +195,7 @@ MUTATIONS: Final = (
     rule(7, "image_lacks_a_package"),
     field(7, "spec.model.weights.uri"),
     argument(8, "--moe-backend"),
+    argument(8, "--kernel-config"),
     rule(9, "nothing_drafts"),
     rule(9, "draft_is_no_multiple_of_the_depths"),
     rule(9, "draft_is_longer_than_a_block"),

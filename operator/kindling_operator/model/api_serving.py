@@ -171,7 +171,7 @@ class Serving(Spec, frozen=True, kw_only=True):
         ATOMIC,
         doc(
             "Further vLLM arguments, --name or --name=value, as a last resort. One that the plan"
-            " owns or that is known to break the model is refused by name."
+            " owns, that is known to break the model or that vLLM does not have is refused by name."
         ),
     ] = ()
 

@@ -15,11 +15,14 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
     Reason.UNVERIFIED: ReasonRow(
         on=true_for(C.ACCEPTED),
         example=(
-            "1x NVIDIA-RTX-PRO-6000 in one node, BF16, TP1, 262144 ctx: accepted as pinned,"
-            " but unverified, vLLM selects FlashInfer here, but whether its sink kernels "
-            "exist is untested."
+            "1x NVIDIA-RTX-PRO-6000 in one node, BF16, TP1, 262144 ctx: accepted, but "
+            "unverified: vLLM selects FlashInfer here, but whether its sink kernels exist is "
+            "untested."
         ),
-        remedy="Compare the answers with a verified combination, or remove the pin.",
+        remedy=(
+            "Compare the answers with those of a verified combination or of Transformers, or "
+            "remove what is pinned."
+        ),
     ),
     Reason.INVALID_SPEC: ReasonRow(
         on=false_for(C.ACCEPTED),
@@ -58,7 +61,7 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
             "spec.serving.extraArgs: --max-model-len is refused: use "
             "spec.serving.contextLength instead."
         ),
-        remedy="Remove the argument; use the field that the message names.",
+        remedy="Correct or remove the argument; use the field that the message names.",
     ),
     Reason.NAME_CONFLICT: ReasonRow(
         on=false_for(C.ACCEPTED),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from msgspec import field
 
 from kindling_operator.model.architecture import (
@@ -57,6 +59,49 @@ class ModelOnRuntime(Spec, frozen=True, kw_only=True):
     needs: tuple[PackageNeed, ...] = ()
 
 
+class ModelClasses(Spec, frozen=True, kw_only=True):
+    """The model classes of one vLLM (`architectures` in config.json), by what they do.
+
+    `generates` text in vLLM's own code, `through_transformers` in Transformers' code, which vLLM
+    wraps; `transcribes` speech alone, `pools` vectors, scores or labels, `drafts` for another
+    model.
+    Names that differ in their `endings` alone are one class to vLLM where it has no other.
+    """
+
+    generates: frozenset[str]
+    through_transformers: frozenset[str] = frozenset()
+    transcribes: frozenset[str] = frozenset()
+    pools: frozenset[str] = frozenset()
+    drafts: frozenset[str] = frozenset()
+    endings: tuple[str, ...] = ()
+
+
+class OptionValue(StrEnum):
+    """Whether a value follows an option of the command line."""
+
+    REQUIRED = "Required"
+    OPTIONAL = "Optional"
+    NONE = "None"
+
+
+class EngineOption(Spec, frozen=True, kw_only=True):
+    """One option of `vllm serve`: `also` are its other spellings, short and negated ones too."""
+
+    also: tuple[str, ...] = ()
+    value: OptionValue = OptionValue.REQUIRED
+
+
+class EngineFacts(Spec, frozen=True, kw_only=True):
+    """What one vLLM knows, whatever the image; images/describe_vllm.py asks it.
+
+    `options` are those of `vllm serve` by their first long spelling (``--name``).
+    """
+
+    classes: ModelClasses
+    options: dict[str, EngineOption]
+    sources: dict[str, str]
+
+
 class RuntimeFacts(Spec, frozen=True, kw_only=True):
     """One runtime image.
 
@@ -68,6 +113,7 @@ class RuntimeFacts(Spec, frozen=True, kw_only=True):
     need (gguf, flashinfer-cubin, nvidia-cutlass-dsl-libs-core, pydantic-extra-types).
     `split_kv` tells whether the image's plugin lets FA4 split long contexts on Hopper (trap T33).
     `removed` are model classes that vLLM no longer has, with the last version that had each.
+    `engine` is None where nobody has told what this vLLM knows.
     """
 
     name: str
@@ -85,6 +131,7 @@ class RuntimeFacts(Spec, frozen=True, kw_only=True):
     split_kv: bool = False
     removed: dict[str, str] = field(default_factory=dict)
     models: tuple[ModelOnRuntime, ...] = ()
+    engine: EngineFacts | None = None
     sources: dict[str, str]
 
     def on(self, architecture: str) -> ModelOnRuntime | None:

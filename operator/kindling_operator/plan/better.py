@@ -80,6 +80,7 @@ def _compared(plan: EnginePlan) -> EnginePlan:
         speed=None,
         reasons={},
         why=(),
+        warning="",
         rejected=(),
         rejected_total=0,
     )

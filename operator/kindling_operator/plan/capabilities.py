@@ -14,7 +14,12 @@ from kindling_operator.model.architecture import (
     CheckpointName,
     Device,
 )
-from kindling_operator.model.runtime import KernelChoice, ModelOnRuntime, RuntimeFacts
+from kindling_operator.model.runtime import (
+    EngineFacts,
+    KernelChoice,
+    ModelOnRuntime,
+    RuntimeFacts,
+)
 from kindling_operator.model.status import AttentionBackend
 from kindling_operator.plan.devices import GpuClass
 from kindling_operator.plan.subject import Subject
@@ -49,6 +54,13 @@ def image_is_unknown(subject: Subject, device: Device) -> bool:
     """Whether nobody has described the image that the model asks for."""
     own = subject.spec.runtime.image if subject.spec.runtime is not None else None
     return bool(own) and not subject.environment.describes(image_of(subject, device), device)
+
+
+def engine_of(subject: Subject, device: Device) -> EngineFacts | None:
+    """What the vLLM of the model's image knows; None where nobody has told."""
+    if image_is_unknown(subject, device):
+        return None
+    return runtime_for(subject, device).engine
 
 
 def cpu_architectures(subject: Subject) -> tuple[str, ...]:

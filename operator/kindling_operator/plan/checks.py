@@ -6,7 +6,7 @@ Each check reads as the fact that it finds. A rule is added as one function and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kindling_operator.model.api_model import ModelName
@@ -15,9 +15,10 @@ from kindling_operator.model.architecture import Device, Modality
 from kindling_operator.model.conditions import Reason
 from kindling_operator.model.plan import Verdict
 from kindling_operator.model.quantities import duration_seconds
+from kindling_operator.plan import checks_arguments as arguments
 from kindling_operator.plan import checks_serving as serving
 from kindling_operator.plan.architecture import architecture_problem
-from kindling_operator.plan.extra_args import FORBIDDEN, forbidden_argument, option_of, options
+from kindling_operator.plan.model_class import class_generates_no_text
 from kindling_operator.plan.pins import wants_several
 from kindling_operator.plan.refusal import refusal
 from kindling_operator.plan.revision import beside_the_plan
@@ -114,32 +115,6 @@ def modality_is_not_the_models(subject: Subject) -> Verdict | None:
     return None
 
 
-def argument_is_forbidden(subject: Subject) -> Verdict | None:
-    """Extra arguments may not set what the plan owns, nor what is known to break."""
-    broken = {f.argument: f"{f.reason}, remove it" for f in subject.entry.forbidden_arguments}
-    return _first_forbidden(subject, {**FORBIDDEN, **broken})
-
-
-def argument_is_planned(subject: Subject, argv: Sequence[str]) -> Verdict | None:
-    """Extra arguments may not repeat an option of the planned command: the last one would win."""
-    own = argv[: len(argv) - len(subject.spec.serving.extra_args)]
-    return _first_forbidden(subject, dict.fromkeys(options(own), "the plan sets it, remove it"))
-
-
-def _first_forbidden(subject: Subject, forbidden: Mapping[str, str]) -> Verdict | None:
-    for argument in subject.spec.serving.extra_args:
-        found = forbidden_argument(argument, forbidden)
-        if found is not None:
-            option, way_out = found
-            given = option_of(argument)
-            shown = given if given == option else f"{given} (read as {option})"
-            return refusal(
-                Reason.FORBIDDEN_ARGUMENT,
-                f"spec.serving.extraArgs: {shown} is refused: {way_out}.",
-            )
-    return None
-
-
 def gpu_is_asked_of_a_cpu_model(subject: Subject) -> Verdict | None:
     """GPU wishes mean nothing to a model that runs on CPU only."""
     placement = subject.spec.placement
@@ -191,15 +166,17 @@ CHECKS: tuple[Check, ...] = (
     field_is_not_yet_supported,
     architecture_does_not_add_up,
     serving.architecture_is_gone_from_vllm,
+    class_generates_no_text,
     serving.cpu_image_has_another_transformers,
     checkpoint_does_not_exist,
     context_is_longer_than_the_model,
     modality_is_not_the_models,
-    argument_is_forbidden,
+    arguments.argument_is_forbidden,
+    arguments.argument_is_no_option,
     serving.media_are_fetched_for_nobody,
     serving.rust_frontend_is_not_in_the_image,
     serving.rust_frontend_fetches_from_everywhere,
-    serving.rust_frontend_ends_at_an_argument,
+    arguments.rust_frontend_ends_at_an_argument,
     serving.adapters_are_for_other_models,
     serving.adapter_is_out_of_reach,
     serving.adapter_has_the_models_name,

@@ -9,8 +9,12 @@ from kindling_operator.model.api_serving import Frontend
 from kindling_operator.model.architecture import CapabilityStatus, Device, Modality
 from kindling_operator.model.conditions import Reason
 from kindling_operator.model.plan import Verdict
-from kindling_operator.plan.capabilities import Feature, model_on, runtime_for
-from kindling_operator.plan.extra_args import forbidden_argument, option_of
+from kindling_operator.plan.capabilities import (
+    Feature,
+    image_is_unknown,
+    model_on,
+    runtime_for,
+)
 from kindling_operator.plan.media import encoder_bytes, takes_media
 from kindling_operator.plan.mounts import LOCAL_SCHEMES, weights_mount
 from kindling_operator.plan.refusal import refusal
@@ -21,44 +25,18 @@ from kindling_operator.plan.subject import Subject
 RUST = "vllm-rs"
 """The package that has the Rust frontend."""
 
-_NOT_IN_RUST = (
-    "--config",
-    "--allowed-local-media-path",
-    "--allowed-media-domains",
-    "--skip-tokenizer-init",
-    "--enable-prompt-embeds",
-    "--hf-token",
-    "--override-generation-config",
-    "--io-processor-plugin",
-    "--reasoning-parser-plugin",
-    "--tool-parser-plugin",
-    "--media-io-kwargs",
-    "--mm-processor-kwargs",
-    "--mm-processor-cache-gb",
-    "--mm-processor-cache-type",
-    "--otlp-traces-endpoint",
-    "--max-num-queued-reqs",
-    "--max-num-queued-tokens",
-    "--enable-server-load-tracking",
-    "--middleware",
-    "--root-path",
-    "--enable-ssl-refresh",
-    "--enable-elastic-ep",
-    "--log-config-file",
-)
-"""Options that end the Rust frontend (vLLM 0.33.0, `vllm-rs serve --help`)."""
-
 
 def architecture_is_gone_from_vllm(subject: Subject) -> Verdict | None:
     """A newer vLLM may have dropped a model class (upgrade checklist).
 
-    Source: `removed` of the runtime, from vLLM's own list.
+    Source: `removed` of the runtime, from vLLM's own list. An image that nobody described may be
+    older.
     """
     name = subject.architecture.architecture
     for device in subject.architecture.devices:
         facts = runtime_for(subject, device)
         last = facts.removed.get(name)
-        if last is not None:
+        if last is not None and not image_is_unknown(subject, device):
             return refusal(
                 Reason.INVALID_ARCHITECTURE,
                 f"spec.model.custom.architecture {name} was removed from vLLM after {last}, and the"
@@ -124,24 +102,6 @@ def rust_frontend_fetches_from_everywhere(subject: Subject) -> Verdict | None:
         f"spec.serving.frontend Rust cannot limit which hosts {wanted} is fetched from: use Python,"
         " or set spec.serving.modalities to Text.",
     )
-
-
-def rust_frontend_ends_at_an_argument(subject: Subject) -> Verdict | None:
-    """Options that the Rust frontend does not implement end its start (trap T27).
-
-    Source: vLLM 0.33.0, `vllm-rs serve --help` and runs of it.
-    """
-    if subject.spec.serving.frontend is not Frontend.RUST:
-        return None
-    unknown = dict.fromkeys(_NOT_IN_RUST, "")
-    for argument in subject.spec.serving.extra_args:
-        if forbidden_argument(argument, unknown) is not None:
-            return refusal(
-                Reason.FORBIDDEN_ARGUMENT,
-                f"spec.serving.extraArgs: {option_of(argument)} ends the Rust frontend, which does"
-                " not implement it: remove it, or set spec.serving.frontend Python.",
-            )
-    return None
 
 
 def adapters_are_for_other_models(subject: Subject) -> Verdict | None:

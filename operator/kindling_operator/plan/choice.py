@@ -9,7 +9,8 @@ from itertools import groupby
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.objects import ClaimView, NodeView
 from kindling_operator.model.plan import EnginePlan, Verdict
-from kindling_operator.plan.checks import argument_is_planned, judge, weights_are_nowhere
+from kindling_operator.plan.checks import judge, weights_are_nowhere
+from kindling_operator.plan.checks_arguments import argument_is_planned
 from kindling_operator.plan.engine import engine_plan
 from kindling_operator.plan.nothing_fits import nothing_fits
 from kindling_operator.plan.room import Room
@@ -114,5 +115,5 @@ def accepted(plan: EnginePlan) -> Verdict:
     return Verdict(
         ConditionType.ACCEPTED,
         Reason.UNVERIFIED,
-        f"{plan.summary}: accepted as pinned, but unverified, {plan.warning}.",
+        f"{plan.summary}: accepted, but unverified: {plan.warning}.",
     )

@@ -26,7 +26,7 @@ from kindling_operator.plan.no_layout import no_layout
 from kindling_operator.plan.pins import pins_of, wants_several
 from kindling_operator.plan.question import question_of, searched
 from kindling_operator.plan.room import Demand
-from kindling_operator.plan.rules import judge_option, unverified, unverified_image
+from kindling_operator.plan.rules import judge_option, unverified, unverified_on
 from kindling_operator.plan.sizing import Sizing, cpu_sizing, gpu_sizing, sized, wanted_of
 from kindling_operator.plan.speed import pass_of, speed_of
 from kindling_operator.plan.subject import Subject
@@ -96,7 +96,7 @@ class Option:
     def warning(self) -> str:
         """What is unverified, and the user insists on; "" if nothing."""
         if self.way is None:
-            return unverified_image(self.subject, Device.CPU)
+            return unverified_on(self.subject, Device.CPU)
         return unverified(self.candidate)
 
     @property

@@ -21,8 +21,9 @@ PURE: Final = (
 )
 OURS: Final = ("kindling_operator", "kindling_runtime")
 ALLOWED: Final = {
-    "__future__", "bisect", "collections", "contextlib", "dataclasses", "datetime", "enum",
-    "fractions", "functools", "hashlib", "itertools", "math", "msgspec", "re", "types", "typing",
+    "__future__", "bisect", "collections", "contextlib", "dataclasses", "datetime", "difflib",
+    "enum", "fractions", "functools", "hashlib", "itertools", "math", "msgspec", "re", "types",
+    "typing",
 }  # fmt: skip
 """What calculates, and nothing that knows a clock, chance, a process, a file or a network."""
 

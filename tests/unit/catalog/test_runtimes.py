@@ -32,6 +32,25 @@ def test_every_fact_has_a_source(facts: RuntimeFacts) -> None:
     assert stated - {"name", "device"} - set(facts.sources) == set()
 
 
+@EACH
+def test_every_fact_on_a_vllm_has_a_source_that_names_it(facts: RuntimeFacts) -> None:
+    assert facts.engine is not None
+    stated = {"classes", "classes.endings", "classes.throughTransformers", "classes.transcribes"}
+
+    assert set(facts.engine.sources) == stated | {"options"}
+    assert all(s.startswith(f"vLLM {facts.vllm}, ") for s in facts.engine.sources.values())
+
+
+@pytest.mark.parametrize(("name", "lock"), [("cuda", "runtime"), ("cpu", "runtime-cpu")])
+def test_transformers_was_asked_in_the_version_of_the_image(name: str, lock: str) -> None:
+    text = (ROOT / "images" / lock / "requirements.lock").read_text()
+    engine = runtimes.load(name).engine
+    assert engine is not None
+    asked = engine.sources["classes.throughTransformers"].rpartition(" ")[2]
+
+    assert f"\ntransformers=={asked} " in text
+
+
 @MODELS
 def test_every_word_on_a_model_has_a_source(model: ModelOnRuntime) -> None:
     assert all(c.source and not c.reason.endswith(".") for c in model.capabilities)
@@ -92,6 +111,8 @@ def test_classes_that_are_gone_depend_on_the_version() -> None:
     )
 
     assert CUDA.removed["FuyuForCausalLM"] == "0.25.0"
+    assert CUDA.engine is runtimes.load_engine("0.33.0")
+    assert runtimes.decode(text, "old").engine is None
     assert "FuyuForCausalLM" not in runtimes.decode(text, "old").removed
     assert "InternLMForCausalLM" in runtimes.decode(text, "old").removed
 

@@ -24,7 +24,7 @@ LAPTOP: Final[Object] = {
 OURS: Final[Mapping[str, Any]] = {
     "name": "ours",
     "device": "CPU",
-    "vllm": "0.32.1",
+    "vllm": "0.32.0",
     "digests": [DIGEST],
     "cpuArchitectures": ["amd64"],
     "inFlight": 1,
@@ -40,7 +40,7 @@ def test_an_image_that_nobody_described_is_told_of(tmp_path: Path) -> None:
 
     assert (said.code, said.reason) == (0, "Unverified")
     assert said.message == (
-        "CPU, BF16, 4096 ctx: accepted as pinned, but unverified, nobody has described"
+        "CPU, BF16, 4096 ctx: accepted, but unverified: nobody has described"
         " spec.runtime.image by its digest, so it is judged as this release's own image with vLLM"
         " 0.32.0."
     )

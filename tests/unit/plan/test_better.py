@@ -48,6 +48,13 @@ def test_another_estimate_is_no_better_plan() -> None:
     assert better_plan(KEY, plan, told) is None
 
 
+def test_another_doubt_is_no_better_plan() -> None:
+    """A newer operator may know more of an image or a model class, and less."""
+    plan = planned(*HOPPER)
+
+    assert better_plan(KEY, plan, structs.replace(plan, warning="Nobody has run it.")) is None
+
+
 def test_nodes_more_of_the_same_make_no_better_plan() -> None:
     found = Cluster(nodes=HOPPER).apply(catalog_spec("inkling"), key=KEY)
     found.step(KEY)

@@ -110,8 +110,8 @@ def test_what_is_unverified_is_taken_only_if_it_is_pinned() -> None:
     assert accepted.reason is Reason.UNVERIFIED
     assert accepted.holds
     assert accepted.message == (
-        "1x NVIDIA-RTX-PRO-6000 in one node, BF16, TP1, 262144 ctx: accepted as pinned, but"
-        " unverified, vLLM selects FlashInfer here, but whether its sink kernels exist is"
+        "1x NVIDIA-RTX-PRO-6000 in one node, BF16, TP1, 262144 ctx: accepted, but"
+        " unverified: vLLM selects FlashInfer here, but whether its sink kernels exist is"
         " untested."
     )
 

@@ -107,6 +107,12 @@ CASES = {
         "spec.serving.extraArgs: --max-model (read as --max-model-len) is refused: use"
         " spec.serving.contextLength instead.",
     ),
+    "an argument that vLLM does not have": Case(
+        tiny_spec(serving={"extraArgs": ["--seeed=1"]}),
+        Reason.FORBIDDEN_ARGUMENT,
+        "spec.serving.extraArgs: --seeed is no option of vLLM 0.32.0, which the runtime image cpu"
+        " has: use --seed if that is meant, or remove it.",
+    ),
     "an argument that breaks the model": Case(
         catalog_spec("inkling", serving={"extraArgs": ["--block-size=32"]}),
         Reason.FORBIDDEN_ARGUMENT,
@@ -169,6 +175,13 @@ CASES = {
         "spec.model.custom.architecture TeleChatForCausalLM was removed from vLLM after 0.25.0, and"
         " the runtime image has 0.32.0: describe an image with vLLM 0.25.0 under the chart's"
         " `runtimes` and name it in spec.runtime.image, or serve another model.",
+    ),
+    "a model class that generates nothing": Case(
+        custom(architecture="BertModel"),
+        Reason.INVALID_ARCHITECTURE,
+        "spec.model.custom.architecture BertModel gives vectors, scores or labels and generates no"
+        " text in vLLM 0.32.0 of the runtime image cpu: describe an image that generates with it"
+        " under the chart's `runtimes` and name it in spec.runtime.image.",
     ),
     "a checkpoint for a later transformers": Case(
         custom(checkpoints=[{"name": "BF16", "bytes": 5_781_504, "transformers": ">=5.20"}]),

@@ -128,7 +128,7 @@ def test_an_image_that_nobody_described_may_be_built_for_any_cpu() -> None:
     assert (
         rules.judge_option(candidate("flint", gpu=GB200, installed=installed, runtime=own)) is None
     )
-    assert rules.unverified_image(candidate("flint", runtime=own).subject, Device.GPU)
+    assert rules.unverified_on(candidate("flint", runtime=own).subject, Device.GPU)
 
 
 def test_a_model_that_runs_nowhere_is_refused_all_the_same() -> None:

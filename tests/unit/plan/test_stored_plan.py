@@ -110,7 +110,9 @@ def test_a_stored_plan_outlives_a_refusal_of_its_own_fields(
     found = Cluster().apply(spec)
     name = current(found.step())
     found.serve(name).step()
-    monkeypatch.setattr("kindling_operator.plan.checks.FORBIDDEN", {"--seed": "remove it"})
+    monkeypatch.setattr(
+        "kindling_operator.plan.checks_arguments.FORBIDDEN", {"--seed": "remove it"}
+    )
 
     decision = found.step()
 

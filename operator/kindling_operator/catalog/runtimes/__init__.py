@@ -10,7 +10,7 @@ import yaml
 from msgspec import structs
 
 from kindling_operator.catalog import CatalogError
-from kindling_operator.model.runtime import RuntimeFacts
+from kindling_operator.model.runtime import EngineFacts, RuntimeFacts
 
 NAMES: Final = ("cpu", "cuda")
 """This release's own images."""
@@ -38,7 +38,7 @@ def load_all(further: Iterable[RuntimeFacts] = ()) -> dict[str, RuntimeFacts]:
 
 
 def decode(text: str, where: str) -> RuntimeFacts:
-    """The facts in a YAML text, with the model classes that its vLLM no longer has.
+    """The facts in a YAML text, with what is known of its vLLM: model classes and options.
 
     Raises `CatalogError`, which names `where`, for a text that is no such document.
     """
@@ -60,7 +60,18 @@ def _convert(text: str, kind: Any, where: str) -> Any:
 
 def _complete(facts: RuntimeFacts) -> RuntimeFacts:
     gone = {name: last for name, last in _history().items() if _older(last, facts.vllm)}
-    return structs.replace(facts, removed={**gone, **facts.removed})
+    engine = facts.engine or load_engine(facts.vllm)
+    return structs.replace(facts, removed={**gone, **facts.removed}, engine=engine)
+
+
+@cache
+def load_engine(vllm: str) -> EngineFacts | None:
+    """What a release of vLLM knows; None for one that this operator has no facts of.
+
+    The files are what images/describe_vllm.py printed in an image with that release.
+    """
+    path = resources.files(__package__).joinpath(f"vllm-{vllm}.json")
+    return msgspec.json.decode(path.read_bytes(), type=EngineFacts) if path.is_file() else None
 
 
 @cache

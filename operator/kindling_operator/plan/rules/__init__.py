@@ -17,6 +17,7 @@ from kindling_operator.plan.capabilities import (
     runtime_for,
     status_of,
 )
+from kindling_operator.plan.model_class import unverified_class
 from kindling_operator.plan.rules import features, hardware, kvcache, parallelism, speculation
 from kindling_operator.plan.subject import Subject
 
@@ -76,10 +77,16 @@ def unverified(candidate: Candidate) -> str:
         for known in found
         if known is not None and known.status is CapabilityStatus.UNVERIFIED
     ]
-    return "; ".join([*reasons, *filter(None, [unverified_image(subject, Device.GPU)])])
+    return "; ".join([*reasons, *filter(None, [unverified_on(subject, Device.GPU)])])
 
 
-def unverified_image(subject: Subject, device: Device) -> str:
+def unverified_on(subject: Subject, device: Device) -> str:
+    """What nobody has verified about a model's image and class; "" if nothing."""
+    said = (_unverified_image(subject, device), unverified_class(subject, device))
+    return "; ".join(filter(None, said))
+
+
+def _unverified_image(subject: Subject, device: Device) -> str:
     """What nobody has said of an image: everything, or what it does with the model; "" if known."""
     facts = runtime_for(subject, device)
     if device is Device.GPU and image_says_nothing(subject):
