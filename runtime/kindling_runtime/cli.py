@@ -12,6 +12,8 @@ from typing import NoReturn
 
 from kindling_runtime import clock, contract, membership, termination
 from kindling_runtime.contract import ExitCode, Reason
+from kindling_runtime.weights import uses
+from kindling_runtime.weights.leasing import STALE_SECONDS
 
 _log = logging.getLogger("kindling_runtime")
 
@@ -25,18 +27,23 @@ def main() -> int:
         print(f"kindling-runtime {_version()} (contract version {contract.CONTRACT_VERSION})")
         return ExitCode.CLEAN
     _log_plainly()
-    return _serve(arguments)
+    return _obey(arguments)
 
 
-def _serve(arguments: argparse.Namespace) -> ExitCode:
+def _obey(arguments: argparse.Namespace) -> ExitCode:
     try:
         plan = contract.decode(arguments.plan.read_bytes())
-        member = membership.member_of(plan, os.environ)
+        serves = arguments.command == "serve"
+        member = membership.member_of(plan, os.environ) if serves else None
     except OSError as error:
         problem = f"the launch plan {arguments.plan} cannot be read: {error.strerror}"
         return _refuse(arguments.termination_log, problem)
     except contract.ContractError as error:
         return _refuse(arguments.termination_log, str(error))
+    if not serves:
+        return _fetch(plan, arguments)
+    if plan.weights.use is not None:
+        uses.keep(Path(plan.weights.use))
     # Late, so that a plan that is refused is refused at once.
     from kindling_runtime import process
 
@@ -48,6 +55,21 @@ def _serve(arguments: argparse.Namespace) -> ExitCode:
         termination_log=arguments.termination_log,
         member=member,
     )
+
+
+def _fetch(plan: contract.LaunchPlan, arguments: argparse.Namespace) -> ExitCode:
+    from kindling_runtime.weights import process
+
+    code = process.fetch(
+        plan,
+        version=_version(),
+        termination_log=arguments.termination_log,
+        lease_seconds=arguments.lease_seconds,
+        thoroughly=arguments.verify,
+    )
+    logging.shutdown()
+    # At once: a thread that waits for a dead volume would hold an ordinary exit up for ever.
+    os._exit(code)
 
 
 def _refuse(termination_log: Path, problem: str) -> ExitCode:
@@ -76,14 +98,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     serve = commands.add_parser("serve", help="run the engine of a launch plan")
-    serve.add_argument("--plan", type=Path, required=True, metavar="FILE", help="the launch plan")
-    serve.add_argument(
-        "--termination-log",
-        type=Path,
-        default=Path(contract.TERMINATION_LOG_PATH),
-        metavar="FILE",
-        help="existing file for the last message (default: %(default)s)",
-    )
+    fetch = commands.add_parser("fetch", help="bring the weights of a launch plan, then end")
+    _add_fetch(fetch)
+    for command in (serve, fetch):
+        command.add_argument(
+            "--plan", type=Path, required=True, metavar="FILE", help="the launch plan"
+        )
+        command.add_argument(
+            "--termination-log",
+            type=Path,
+            default=Path(contract.TERMINATION_LOG_PATH),
+            metavar="FILE",
+            help="existing file for the last message (default: %(default)s)",
+        )
     serve.add_argument(
         "--shared-memory",
         type=Path,
@@ -93,6 +120,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands.add_parser("version", help="print the version and that of the contract")
     return parser
+
+
+def _add_fetch(fetch: argparse.ArgumentParser) -> None:
+    fetch.add_argument(
+        "--lease-seconds",
+        type=float,
+        default=STALE_SECONDS,
+        metavar="N",
+        help="a download whose lease does not move for so long is taken over "
+        "(default: %(default).0f)",
+    )
+    fetch.add_argument(
+        "--verify", action="store_true", help="read every file of the cache and compare its hash"
+    )
 
 
 def _log_plainly() -> None:

@@ -1,0 +1,255 @@
+"""The bytes of files: fetched in ranges, several at once, each file hashed in its order.
+
+Memory is bounded by `SLOTS` parts of at most 8 MiB. Parts take their slots in the order of the
+file and give them back once they are hashed, so the part that a file waits for always has one.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from kindling_runtime.contract import Reason
+from kindling_runtime.weights import backoff, manifest
+from kindling_runtime.weights.board import Board
+from kindling_runtime.weights.digests import Buffer, Digests, own_digest
+from kindling_runtime.weights.errors import FetchError, TransientError
+from kindling_runtime.weights.journal import Done, Journal
+from kindling_runtime.weights.manifest import Basis, Entry
+from kindling_runtime.weights.parts import Algorithm, Part, RemoteFile, in_order, parts_of
+from kindling_runtime.weights.store import REQUEST_SECONDS, Store
+from kindling_runtime.weights.volume import flush, told_when_full
+
+SLOTS: Final = 10
+_FILES_AT_ONCE: Final = 3
+_Coming = asyncio.Queue[asyncio.Task[Sequence[Buffer]] | None]
+_Result = TypeVar("_Result")
+
+
+class Download:
+    """Brings files of one store into one folder."""
+
+    def __init__(
+        self,
+        store: Store,
+        folder: Path,
+        *,
+        journal: Journal,
+        done: Done,
+        board: Board,
+        stall_seconds: float,
+    ) -> None:
+        self._store = store
+        self._folder = folder
+        self._journal = journal
+        self._done = done
+        self._board = board
+        self._stall = stall_seconds
+        self._slots = asyncio.Semaphore(SLOTS)
+        self._files = asyncio.Semaphore(_FILES_AT_ONCE)
+
+    async def run(self, files: Sequence[RemoteFile]) -> tuple[Entry, ...]:
+        """Fetch what is missing of `files` and check all; returns their entries in that order.
+
+        Raises FetchError, ChangedError, and OSError of the volume.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                watching = tasks.create_task(self._watch())
+                fetching = [tasks.create_task(self._in_turn(file)) for file in in_order(files)]
+                entries = {entry.path: entry for entry in [await task for task in fetching]}
+                watching.cancel()
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
+        return tuple(entries[file.path] for file in files)
+
+    async def _watch(self) -> None:
+        """Fail once nothing has moved for too long. Time spent by the store in slow bytes is not
+        counted: any byte begins it anew."""
+        while True:
+            await asyncio.sleep(min(1.0, self._stall / 4))
+            meter = self._board.meter
+            if meter is not None and time.monotonic() - meter.moved >= self._stall:
+                problem = self._board.last_problem or "it accepts and sends nothing"
+                raise FetchError(
+                    Reason.STORE_STALLED,
+                    f"no byte of weights has come for {self._stall:.0f} s, after "
+                    f"{meter.sentence(meter.moved).partition(',')[0]} ({problem}); see whether the "
+                    "store answers and the pod's network lets it",
+                )
+
+    async def _in_turn(self, file: RemoteFile) -> Entry:
+        async with self._files:
+            first = await self._file(file, self._done)
+            if not isinstance(first, str):
+                return first
+            # What came is not what the store's checksum says: once more, all of it.
+            self._board.lost(file.size)
+            second = await self._file(file, {}, before=first)
+            if not isinstance(second, str):
+                return second
+        raise FetchError(
+            Reason.CHECKSUM_MISMATCH,
+            f"{file.path} has come twice with a content that its checksum "
+            f"{file.checksum and file.checksum.digest[:16]} does not fit; upload it again",
+        )
+
+    async def _file(self, file: RemoteFile, done: Done, before: str = "") -> Entry | str:
+        """One file, checked; the hash of what came, if that is not what it should be.
+
+        `before` is the hash of an earlier try.
+        """
+        path = self._folder / file.path
+        handle = await _in_thread(_open, path, file.size)
+        digests = Digests(file)
+        async with asyncio.TaskGroup() as tasks:
+            coming: _Coming = asyncio.Queue()
+            tasks.create_task(self._start_parts(file, handle, done, tasks=tasks, coming=coming))
+            while (task := await coming.get()) is not None:
+                await _in_thread(digests.update, await task)
+                self._board.touch()
+                self._slots.release()
+        await _in_thread(os.fsync, handle)
+        # Not closed where something has failed: a thread may still write to it, and the number
+        # would soon be another file's.
+        os.close(handle)
+        basis = _basis(file, digests, before)
+        if basis is None:
+            return digests.own
+        return manifest.entry_of(path, file, blake3=digests.own, basis=basis)
+
+    async def _start_parts(
+        self,
+        file: RemoteFile,
+        handle: int,
+        done: Done,
+        *,
+        tasks: asyncio.TaskGroup,
+        coming: "_Coming",
+    ) -> None:
+        """Set the parts going in their order, as slots become free."""
+        for part in parts_of(file):
+            await self._slots.acquire()
+            known = done.get((file.path, part.index))
+            coming.put_nowait(tasks.create_task(self._part(part, handle, known)))
+        coming.put_nowait(None)
+
+    async def _part(self, part: Part, handle: int, known: str | None) -> Sequence[Buffer]:
+        """One part: from the disk if it is there as noted, else from the store."""
+        if known is not None:
+            there = await _in_thread(os.pread, handle, part.size, part.start)
+            if await _in_thread(own_digest, there) == known:
+                self._board.touch()
+                return (there,)
+            self._board.lost(part.size)
+        pieces = await self._ask(part)
+        await _in_thread(self._keep, part, handle, pieces)
+        return pieces
+
+    def _keep(self, part: Part, handle: int, pieces: Sequence[Buffer]) -> None:
+        with told_when_full(self._folder.parent.parent):
+            offset = part.start
+            for piece in pieces:
+                offset += _write(handle, piece, offset)
+            self._journal.add(part, own_digest(*pieces))
+
+    async def _ask(self, part: Part) -> Sequence[Buffer]:
+        """The part's bytes from the store, asked for again from where they stopped."""
+        pieces: list[Buffer] = []
+        have, attempt = 0, 0
+        while have < part.size:
+            try:
+                async for piece in _impatiently(self._store.read(part, skip=have)):
+                    pieces.append(piece)
+                    have += len(piece)
+                    attempt = 0
+                    self._board.arrived(len(piece))
+                if have != part.size:
+                    raise TransientError(f"{have} bytes came of a range of {part.size}")
+            except TransientError as error:
+                attempt += 1
+                self._board.last_problem = str(error)
+                await asyncio.sleep(backoff.drawn_wait(attempt))
+        return pieces
+
+
+async def patiently(
+    ask: Callable[[], Coroutine[Any, Any, _Result]], *, board: Board, stall_seconds: float
+) -> _Result:
+    """The answer to `ask`, asked again while it may help; raises FetchError once it has not."""
+    until, attempt = time.monotonic() + stall_seconds, 0
+    while True:
+        attempt += 1
+        try:
+            async with asyncio.timeout(max(0.0, until - time.monotonic())):
+                return await ask()
+        except TransientError as error:
+            board.last_problem = str(error)
+        except TimeoutError:
+            board.last_problem = board.last_problem or "it accepts and does not answer"
+        wait = backoff.drawn_wait(attempt)
+        if time.monotonic() + wait >= until:
+            raise FetchError(
+                Reason.STORE_STALLED,
+                f"the store has not listed the weights for {stall_seconds:.0f} s, in {attempt} "
+                f"attempts ({board.last_problem}); see whether it answers and the pod's network "
+                "lets it",
+            )
+        await asyncio.sleep(wait)
+
+
+async def _impatiently(pieces: AsyncIterator[Buffer]) -> AsyncIterator[Buffer]:
+    """The same pieces; raises TransientError when the next one does not come in time."""
+    while True:
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                piece = await anext(pieces)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise TransientError(f"no byte came for {REQUEST_SECONDS:.0f} s") from None
+        yield piece
+
+
+def _basis(file: RemoteFile, digests: Digests, before: str) -> Basis | None:
+    """What the content was compared with; None where it is not what it should be.
+
+    An ETag that looks like an MD5 may be none: that it does not fit is believed only if the same
+    file does not come a second time.
+    """
+    if file.checksum is None:
+        return Basis.LENGTH
+    if digests.stores == file.checksum.digest:
+        return Basis.STORE
+    again = file.checksum.algorithm is Algorithm.MD5 and digests.own == before
+    return Basis.LENGTH if again else None
+
+
+def _open(path: Path, size: int) -> int:
+    """The file at its full size, without blocks where nothing was written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    os.ftruncate(handle, size)
+    flush(path.parent)
+    return handle
+
+
+def _write(handle: int, piece: Buffer, offset: int) -> int:
+    view = memoryview(piece)
+    while view:
+        count = os.pwrite(handle, view, offset)
+        view, offset = view[count:], offset + count
+    return len(piece)
+
+
+def _first(error: BaseException) -> BaseException:
+    """What went wrong first, out of the groups that tasks wrap it in."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+async def _in_thread(work: Callable[..., _Result], *arguments: object) -> _Result:
+    return await asyncio.to_thread(work, *arguments)

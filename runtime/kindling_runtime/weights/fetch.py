@@ -1,0 +1,225 @@
+"""A fetch from its start to its end: from the cache, from another pod's download, or our own."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from kindling_runtime.contract import Fetch, Phase, Reason, Weights
+from kindling_runtime.weights import journal, lease, manifest, sources, space, uses
+from kindling_runtime.weights.board import Board
+from kindling_runtime.weights.download import Download, patiently
+from kindling_runtime.weights.errors import ChangedError, FetchError
+from kindling_runtime.weights.lease import Leases
+from kindling_runtime.weights.leasing import STALE_SECONDS
+from kindling_runtime.weights.manifest import Entry, Manifest
+from kindling_runtime.weights.parts import RemoteFile, done_bytes, total, unsafe
+from kindling_runtime.weights.progress import Meter, size_text
+from kindling_runtime.weights.store import Store
+from kindling_runtime.weights.volume import JOURNAL, MANIFEST, Volume, flush
+
+_log = logging.getLogger(__name__)
+
+_POLL_SECONDS = 2.0
+_LISTINGS = 3
+"""Attempts at a source that is written to while it is read."""
+
+
+class Fetcher:
+    """Brings the weights of one plan into their volume."""
+
+    def __init__(
+        self,
+        weights: Weights,
+        fetch: Fetch,
+        *,
+        owner: str,
+        board: Board,
+        lease_seconds: float = STALE_SECONDS,
+        thoroughly: bool = False,
+    ) -> None:
+        self._uri = weights.uri
+        self._plan = fetch
+        self._owner = owner
+        self._board = board
+        self._thoroughly = thoroughly
+        self._volume = Volume(Path(fetch.volume))
+        self._leases = Leases(self._volume.leases, fetch.key, owner=owner, limit=lease_seconds)
+        self._published = self._volume.weights / fetch.key
+        self._partial = self._volume.partial / fetch.key
+
+    async def run(self) -> None:
+        """Return once the weights are there, whole; raises FetchError, OSError."""
+        # 1. The folders, and the mark that keeps others from evicting what this pod will use.
+        await asyncio.to_thread(self._prepare)
+        if not self._plan.key:
+            self._board.enter(Phase.STARTING, Reason.WEIGHTS_READY, "nothing is to be downloaded")
+            return
+        while True:
+            # 2. They may be there already, whoever fetched them.
+            broken = await asyncio.to_thread(self._missing)
+            if broken is not None and not broken:
+                return
+            # 3. Otherwise one pod downloads, and the others wait for it.
+            held = await asyncio.to_thread(self._leases.take)
+            if held is None:
+                self._board.waiting(await asyncio.to_thread(self._leases.holder))
+                await asyncio.sleep(min(_POLL_SECONDS, self._leases.limit / 4))
+                continue
+            await self._as_owner(held, broken)
+
+    def _prepare(self) -> None:
+        self._volume.prepare()
+        if self._plan.kernels:
+            (self._volume.root / self._plan.kernels).mkdir(parents=True, exist_ok=True)
+        weights = (f"weights/{self._plan.key}",) if self._plan.key else ()
+        kernels = (self._plan.kernels,) if self._plan.kernels else ()
+        if self._plan.shared:
+            uses.mark(self._volume, self._owner, (*weights, *kernels))
+
+    def _missing(self) -> tuple[Entry, ...] | None:
+        """The published files that are damaged; None where nothing is published."""
+        found = manifest.read(self._published)
+        if found is None or found.uri != self._uri:
+            return None
+        broken = manifest.damaged(self._published, found, thoroughly=self._thoroughly)
+        if broken:
+            names = ", ".join(entry.path for entry in broken[:3])
+            _log.warning("%d files in the cache are damaged, fetching them: %s", len(broken), names)
+            return broken
+        with contextlib.suppress(OSError):
+            os.utime(self._published / MANIFEST)  # the time of the last use
+        self._board.enter(
+            Phase.STARTING, Reason.WEIGHTS_READY, f"{size_text(found.bytes)} are in the cache"
+        )
+        return ()
+
+    async def _as_owner(self, held: lease.Lease, broken: tuple[Entry, ...] | None) -> None:
+        """Download under the lease, and publish; stops if the lease is lost."""
+        keeping = asyncio.create_task(lease.keep(held, self._leases, self._board.teller))
+        working = asyncio.create_task(self._download(held.number, broken))
+        try:
+            await asyncio.wait({keeping, working}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                working.result()
+            else:
+                _log.warning("another pod has taken over the download")
+        finally:
+            keeping.cancel()
+            working.cancel()
+            await asyncio.wait({keeping, working})
+            await asyncio.to_thread(held.release, self._leases)
+
+    async def _download(self, number: int, broken: tuple[Entry, ...] | None) -> None:
+        store = sources.store_of(self._uri, self._plan.revision)
+        try:
+            for attempt in range(_LISTINGS):
+                try:
+                    await self._download_once(store, number, broken)
+                    return
+                except ChangedError as change:
+                    if attempt + 1 == _LISTINGS:
+                        raise FetchError(
+                            Reason.CHECKSUM_MISMATCH,
+                            f"{change}, {_LISTINGS} times in a row; finish writing to {self._uri}, "
+                            "or name a revision that stays",
+                        ) from None
+        finally:
+            await store.close()
+
+    async def _download_once(
+        self, store: Store, number: int, broken: tuple[Entry, ...] | None
+    ) -> None:
+        board, plan = self._board, self._plan
+        # 1. What there is, and what is missing of it.
+        board.enter(Phase.DOWNLOADING, Reason.LISTING, f"listing {self._uri}")
+        listing = await patiently(store.listing, board=board, stall_seconds=plan.stall_seconds)
+        wanted = _wanted(self._uri, listing.files, broken)
+        await asyncio.to_thread(self._partial.mkdir, parents=True, exist_ok=True)
+        done = await asyncio.to_thread(journal.read, self._partial, wanted)
+        there, whole = done_bytes(wanted, done), total(wanted)
+        # 2. Room for it, then the bytes.
+        await self._make_room(whole - there)
+        board.begin(Meter.begin(whole, done=there, now=time.monotonic()))
+        board.enter(Phase.DOWNLOADING, Reason.DOWNLOADING, "")
+        notes = journal.Journal(self._partial, number=number)
+        try:
+            entries = await Download(
+                store,
+                self._partial,
+                journal=notes,
+                done=done,
+                board=board,
+                stall_seconds=plan.stall_seconds,
+            ).run(wanted)
+        finally:
+            notes.close()
+        # 3. In one step, for all to see.
+        made = Manifest(
+            uri=self._uri, revision=plan.revision, resolved=listing.resolved, files=entries
+        )
+        await asyncio.to_thread(self._publish, made)
+        board.tell()
+        _log.info("published %s: %s", self._published, board.summary)
+
+    async def _make_room(self, need: int) -> None:
+        await asyncio.to_thread(
+            space.ensure,
+            self._volume,
+            need=need,
+            key=self._plan.key,
+            budget=self._plan.budget_bytes,
+            shared=self._plan.shared,
+        )
+
+    def _publish(self, made: Manifest) -> None:
+        """Move what was downloaded to where engines look for it."""
+        for note in self._partial.glob(f"{JOURNAL}*"):
+            note.unlink(missing_ok=True)
+        before = manifest.read(self._published)
+        if before is None:
+            manifest.write(self._partial, made)
+            flush(self._partial)
+            with contextlib.suppress(FileNotFoundError):
+                self._volume.remove(self._published)
+            self._partial.rename(self._published)
+        else:
+            self._repair(made, before)
+        flush(self._volume.weights)
+
+    def _repair(self, made: Manifest, before: Manifest) -> None:
+        """Put single files in the place of damaged ones: engines run from this folder."""
+        for entry in made.files:
+            (self._partial / entry.path).rename(self._published / entry.path)
+        fresh = {entry.path: entry for entry in made.files}
+        files = tuple(fresh.get(entry.path, entry) for entry in before.files)
+        manifest.write(
+            self._published,
+            Manifest(uri=before.uri, revision=before.revision, resolved=made.resolved, files=files),
+        )
+        self._volume.remove(self._partial)
+
+
+def _wanted(
+    uri: str, files: Sequence[RemoteFile], broken: tuple[Entry, ...] | None
+) -> tuple[RemoteFile, ...]:
+    """The files to fetch: all, or of a published folder the damaged ones."""
+    if not files:
+        raise FetchError(
+            Reason.STORE_REFUSED,
+            f"{uri} holds no file; correct spec.model.weights.uri, or upload the model there",
+        )
+    for file in files:
+        if unsafe(file.path):
+            raise FetchError(
+                Reason.STORE_REFUSED,
+                f"{uri} holds a file named {file.path[:120]!r}, which no folder can hold; "
+                "rename or remove it",
+            )
+    if broken is None:
+        return tuple(files)
+    names = {entry.path for entry in broken}
+    return tuple(file for file in files if file.path in names)

@@ -1,0 +1,302 @@
+"""Downloads by the real process, over stores that a test can break."""
+
+import asyncio
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from tests.support.weights import fetching as runs
+from tests.support.weights import store as stores
+from tests.support.weights.store import Store, files_of
+
+from kindling_runtime.contract import ExitCode, Phase, Reason
+
+MIB = 1 << 20
+QUICK = ("--lease-seconds", "3")
+
+
+def published(volume: Path) -> dict[str, bytes]:
+    return runs.content(volume / "weights" / runs.KEY)
+
+
+@pytest.mark.parametrize("kind", ["hub_uri", "s3_uri"])
+async def test_a_source_arrives_whole_and_the_second_fetch_downloads_nothing(
+    kind: str, tmp_path: Path
+) -> None:
+    async with stores.running(files_of(3 * MIB, 70_000, 0)) as store:
+        plan = runs.fetch_plan(getattr(store, kind), tmp_path / "volume")
+        first = await runs.fetched(plan, tmp_path / "a", store.environment)
+        assert (first.process.returncode, first.reason) == (0, Reason.WEIGHTS_READY), first.log
+        assert published(tmp_path / "volume") == store.files
+        assert store.sent == store.size
+
+        second = await runs.fetched(plan, tmp_path / "b", store.environment, pod="pod-2")
+        assert second.message == "3.1 MiB are in the cache"
+        assert store.sent == store.size
+
+
+@pytest.mark.parametrize("kind", ["hub_uri", "s3_uri"])
+async def test_a_fetch_that_is_killed_goes_on_where_it_was(kind: str, tmp_path: Path) -> None:
+    async with stores.running(files_of(16 * MIB), hangs_after=4 * MIB) as store:
+        plan = runs.fetch_plan(getattr(store, kind), tmp_path / "volume")
+        for _ in range(2):
+            async with runs.fetching(plan, tmp_path / "a", store.environment) as run:
+                await _until_stuck(store, run)
+                run.process.kill()
+            store.hangs_after = store.sent + 8 * MIB
+        store.hangs_after = None
+        last = await runs.fetched(plan, tmp_path / "a", store.environment)
+        assert last.process.returncode == 0, last.log
+        assert published(tmp_path / "volume") == store.files
+        # What was on its way at each kill comes again: ten requests of 1 MiB at most.
+        assert store.sent <= store.size + 2 * 10 * MIB
+        assert "Downloading" in last.log
+
+
+async def test_two_pods_make_one_download_and_the_second_shows_how_far_it_is(
+    tmp_path: Path,
+) -> None:
+    async with stores.running(files_of(12 * MIB), hangs_after=2 * MIB) as store:
+        volume = tmp_path / "volume"
+        one, two = (runs.fetch_plan(store.hub_uri, volume) for _ in range(2))
+        async with runs.fetching(one, tmp_path / "a", store.environment) as first:
+            await _until_stuck(store, first)
+            async with runs.fetching(two, tmp_path / "b", store.environment, pod="p2") as second:
+                status = await second.says(Reason.WAITING_FOR_DOWNLOAD)
+                assert status.phase is Phase.DOWNLOADING
+                assert status.download is not None
+                assert status.download.total == store.size
+                assert status.download.fetched == 0
+                assert " of 12.0 MiB" in status.message
+                store.hangs_after = None
+                assert await first.ended() == await second.ended() == 0
+        assert store.sent == store.size
+
+
+async def test_a_download_whose_pod_died_is_taken_over(tmp_path: Path) -> None:
+    async with stores.running(files_of(16 * MIB), hangs_after=4 * MIB) as store:
+        plan = runs.fetch_plan(store.s3_uri, tmp_path / "volume")
+        async with runs.fetching(plan, tmp_path / "a", store.environment) as first:
+            await _until_stuck(store, first)
+            first.process.kill()
+        store.hangs_after = None
+        async with runs.fetching(
+            plan, tmp_path / "b", store.environment, pod="pod-2", arguments=QUICK
+        ) as second:
+            await second.says(Reason.WAITING_FOR_DOWNLOAD)
+            assert await second.ended() == 0
+        assert published(tmp_path / "volume") == store.files
+        assert store.sent <= store.size + 10 * MIB
+
+
+async def test_a_pod_that_was_paused_leaves_the_download_to_who_took_over(tmp_path: Path) -> None:
+    async with stores.running(files_of(8 * MIB), hangs_after=MIB) as store:
+        plan = runs.fetch_plan(store.s3_uri, tmp_path / "volume")
+        other = runs.fetch_plan(store.s3_uri, tmp_path / "volume")
+        async with (
+            runs.fetching(plan, tmp_path / "a", store.environment, arguments=QUICK) as first,
+            runs.fetching(
+                other, tmp_path / "b", store.environment, pod="pod-2", arguments=QUICK
+            ) as second,
+        ):
+            await _until_stuck(store, first)
+            paused, runner = (first, second) if "listing" in first.log else (second, first)
+            paused.process.send_signal(signal.SIGSTOP)
+            await runner.logged("Downloading Downloading")
+            paused.process.send_signal(signal.SIGCONT)
+            store.hangs_after = None
+            assert await first.ended() == await second.ended() == 0, first.log + second.log
+        assert published(tmp_path / "volume") == store.files
+
+
+async def test_sigterm_keeps_what_has_come_and_lets_the_next_pod_in_at_once(
+    tmp_path: Path,
+) -> None:
+    async with stores.running(files_of(12 * MIB), hangs_after=6 * MIB) as store:
+        plan = runs.fetch_plan(store.hub_uri, tmp_path / "volume")
+        async with runs.fetching(plan, tmp_path / "a", store.environment) as first:
+            await _until_stuck(store, first)
+            first.process.terminate()
+            assert await first.ended() == ExitCode.PREFLIGHT
+            assert first.reason is Reason.TERMINATION_REQUESTED
+        store.hangs_after = None
+        second = await runs.fetched(plan, tmp_path / "b", store.environment, pod="pod-2")
+        assert second.process.returncode == 0
+        assert "WaitingForDownload" not in second.log
+        assert store.sent <= store.size + 10 * MIB
+
+
+@pytest.mark.parametrize("kind", ["hub_uri", "s3_uri"])
+@pytest.mark.parametrize("hangs_after", [0, 2 * MIB])
+async def test_a_store_that_hangs_ends_in_one_sentence(
+    kind: str, hangs_after: int, tmp_path: Path
+) -> None:
+    async with stores.running(files_of(6 * MIB), hangs_after=hangs_after) as store:
+        plan = runs.fetch_plan(getattr(store, kind), tmp_path / "volume", stall_seconds=3)
+        run = await runs.fetched(plan, tmp_path / "a", store.environment)
+        assert run.process.returncode == ExitCode.PREFLIGHT, run.log
+        assert run.reason is Reason.STORE_STALLED
+        assert " for 3 s" in run.message
+        assert "see whether" in run.message
+
+
+async def test_a_store_that_is_slow_is_waited_for_longer_than_the_bound(tmp_path: Path) -> None:
+    async with stores.running(files_of(MIB), bytes_per_second=250_000) as store:
+        plan = runs.fetch_plan(store.s3_uri, tmp_path / "volume", stall_seconds=3)
+        run = await runs.fetched(plan, tmp_path / "a", store.environment)
+        assert run.process.returncode == 0, run.log
+
+
+@pytest.mark.parametrize("kind", ["hub_uri", "s3_uri"])
+async def test_failures_and_cut_connections_are_tried_again(kind: str, tmp_path: Path) -> None:
+    async with stores.running(files_of(4 * MIB), failures=3, cuts=3) as store:
+        plan = runs.fetch_plan(getattr(store, kind), tmp_path / "volume")
+        run = await runs.fetched(plan, tmp_path / "a", store.environment)
+        assert run.process.returncode == 0, run.log
+        assert published(tmp_path / "volume") == store.files
+        # A range that was cut off goes on from where it was.
+        assert store.sent <= store.size + MIB
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "words"),
+    [
+        ("hub_uri", 401, "the hub refuses hf://org/tiny with HTTP 401; correct"),
+        ("hub_uri", 404, "the hub refuses hf://org/tiny with HTTP 404; correct"),
+        ("s3_uri", 403, "s3://weights/models/tiny refuses the pod's identity"),
+        ("s3_uri", 404, "s3://weights/models/tiny does not exist"),
+    ],
+)
+async def test_a_refusal_is_told_at_once(
+    kind: str, status: int, words: str, tmp_path: Path
+) -> None:
+    async with stores.running(files_of(MIB), refuses=status) as store:
+        plan = runs.fetch_plan(getattr(store, kind), tmp_path / "volume")
+        run = await runs.fetched(plan, tmp_path / "a", store.environment)
+        assert run.process.returncode == ExitCode.PREFLIGHT
+        assert run.reason is Reason.STORE_REFUSED
+        assert run.message.startswith(words), run.message
+
+
+async def test_an_empty_prefix_is_refused(tmp_path: Path) -> None:
+    async with stores.running({}) as store:
+        plan = runs.fetch_plan(store.s3_uri, tmp_path / "volume")
+        run = await runs.fetched(plan, tmp_path / "a", store.environment)
+        assert run.message.startswith("s3://weights/models/tiny holds no file;")
+
+
+@pytest.mark.parametrize("kind", ["hub_uri", "s3_uri"])
+async def test_content_that_does_not_fit_its_checksum_is_fetched_again_and_then_refused(
+    kind: str, tmp_path: Path
+) -> None:
+    name = "model-00000.safetensors"
+    async with stores.running(files_of(2 * MIB), corrupt={name}) as store:
+        plan = runs.fetch_plan(getattr(store, kind), tmp_path / "volume")
+        run = await runs.fetched(plan, tmp_path / "a", store.environment)
+        if kind == "hub_uri":
+            assert run.reason is Reason.CHECKSUM_MISMATCH
+            assert run.message.startswith(f"{name} has come twice with a content that")
+            assert not published(tmp_path / "volume")
+        # An ETag of S3 may be no checksum, which is so if the same content comes twice.
+        else:
+            assert run.process.returncode == 0
+            manifest = (tmp_path / "volume/weights" / runs.KEY / ".kindling.json").read_text()
+            assert manifest.count('"basis":"Length"') == 1
+        assert store.sent >= store.size + 2 * MIB
+
+
+@pytest.mark.parametrize("damage", ["truncated", "gone", "rewritten"])
+async def test_a_damaged_file_of_the_cache_is_fetched_again_and_only_that(
+    damage: str, tmp_path: Path
+) -> None:
+    async with stores.running(files_of(2 * MIB, 3 * MIB)) as store:
+        plan = runs.fetch_plan(store.hub_uri, tmp_path / "volume")
+        await runs.fetched(plan, tmp_path / "a", store.environment)
+        victim = tmp_path / "volume/weights" / runs.KEY / "model-00000.safetensors"
+        if damage == "gone":
+            victim.unlink()
+        elif damage == "truncated":
+            os.truncate(victim, MIB)
+        else:
+            victim.write_bytes(b"\0" * 2 * MIB)
+        before = store.sent
+        run = await runs.fetched(plan, tmp_path / "b", store.environment, pod="pod-2")
+        assert run.process.returncode == 0, run.log
+        assert published(tmp_path / "volume") == store.files
+        assert store.sent - before == 2 * MIB
+
+
+async def test_verify_finds_damage_that_kept_size_and_time(tmp_path: Path) -> None:
+    async with stores.running(files_of(2 * MIB)) as store:
+        plan = runs.fetch_plan(store.hub_uri, tmp_path / "volume")
+        await runs.fetched(plan, tmp_path / "a", store.environment)
+        victim = tmp_path / "volume/weights" / runs.KEY / "model-00000.safetensors"
+        times = victim.stat()
+        victim.write_bytes(b"\0" * 2 * MIB)
+        os.utime(victim, ns=(times.st_atime_ns, times.st_mtime_ns))
+        async with runs.fetching(
+            plan, tmp_path / "b", store.environment, arguments=("--verify",)
+        ) as run:
+            assert await run.ended() == 0
+        assert published(tmp_path / "volume") == store.files
+
+
+async def test_the_token_goes_to_the_hub_and_to_nobody_else(tmp_path: Path) -> None:
+    async with stores.running(files_of(2 * MIB), token="secret") as store:
+        plan = runs.fetch_plan(store.hub_uri, tmp_path / "volume")
+        environment = {**store.environment, "HF_TOKEN": "secret"}
+        run = await runs.fetched(plan, tmp_path / "a", environment)
+        assert run.process.returncode == 0, run.log
+        assert store.signed_for_strangers == 0
+        assert "secret" not in run.log
+
+
+async def test_a_file_in_xet_storage_comes_by_http_when_xet_is_of_no_use(tmp_path: Path) -> None:
+    async with stores.running(files_of(2 * MIB), xet=True) as store:
+        plan = runs.fetch_plan(store.hub_uri, tmp_path / "volume")
+        run = await runs.fetched(plan, tmp_path / "a", store.environment)
+        assert run.process.returncode == 0, run.log
+        assert "going on by HTTP" in run.log
+        assert any("xet-read-token" in asked for asked in store.asked)
+        assert published(tmp_path / "volume") == store.files
+
+
+async def test_an_object_that_changes_under_the_download_is_listed_again(tmp_path: Path) -> None:
+    async with stores.running(files_of(24 * MIB), hangs_after=2 * MIB) as store:
+        plan = runs.fetch_plan(store.s3_uri, tmp_path / "volume")
+        async with runs.fetching(plan, tmp_path / "a", store.environment) as run:
+            await _until_stuck(store, run)
+            store.files["model-00000.safetensors"] = os.urandom(20 * MIB)
+            store.hangs_after = None
+            assert await run.ended() == 0, run.log
+        assert published(tmp_path / "volume") == store.files
+
+
+async def test_status_tells_bytes_rate_and_time(tmp_path: Path) -> None:
+    async with stores.running(files_of(8 * MIB), bytes_per_second=50_000) as store:
+        plan = runs.fetch_plan(store.s3_uri, tmp_path / "volume")
+        async with runs.fetching(plan, tmp_path / "a", store.environment) as run:
+            async with asyncio.timeout(45):
+                while True:
+                    status = await run.says(Reason.DOWNLOADING)
+                    told = status.download
+                    if told is not None and told.seconds_left and told.bytes > 1000:
+                        break
+            assert told.total == store.size
+            assert 0 < told.bytes == told.fetched < store.size
+            assert told.bytes_per_second
+            assert re.fullmatch(
+                r"Downloading \d\.\d of 8\.0 MiB, [\d.]+ [KM]iB/s, \d+ (s|min|h) left",
+                status.message,
+            )
+            assert not status.ready
+
+
+async def _until_stuck(store: Store, run: runs.Fetching) -> None:
+    """Wait until the store has sent all that it will."""
+    async with asyncio.timeout(45):
+        while store.sent < (store.hangs_after or 0):
+            assert run.process.returncode is None, run.log
+            await asyncio.sleep(0.01)

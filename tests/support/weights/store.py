@@ -1,0 +1,223 @@
+"""A store of weights that a test can break: the hub's and S3's HTTP, as far as a download goes.
+
+It runs in the test's own event loop and counts what it sends. Real stores are in tests/beside.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import os
+from collections.abc import AsyncIterator, Mapping
+from xml.sax.saxutils import escape
+
+from aiohttp import web
+
+COMMIT = "5d7f" + "0" * 36
+REPOSITORY = "org/tiny"
+BUCKET = "weights"
+PREFIX = "models/tiny"
+_SMALL = 1 << 16
+"""Below this a file is no LFS file of the hub."""
+_PIECE = 1 << 16
+
+
+@dataclasses.dataclass(slots=True)
+class Store:
+    """The files by path, what is wrong with the store, and what it has seen."""
+
+    files: dict[str, bytes]
+    url: str = ""
+    bytes_per_second: int = 0
+    hangs_after: int | None = None
+    """Once it has sent so many bytes, it sends nothing more until this is None again."""
+    refuses: int = 0
+    """The status of every answer, if there is one."""
+    failures: int = 0
+    """So many of the next reads end with 503."""
+    cuts: int = 0
+    """So many of the next reads are cut off in the middle."""
+    corrupt: set[str] = dataclasses.field(default_factory=set)
+    token: str = ""
+    xet: bool = False
+    sent: int = 0
+    reads: int = 0
+    asked: list[str] = dataclasses.field(default_factory=list)
+    signed_for_strangers: int = 0
+    """Reads of a signed address that came with the hub's token."""
+
+    @property
+    def hub_uri(self) -> str:
+        return f"hf://{REPOSITORY}"
+
+    @property
+    def s3_uri(self) -> str:
+        return f"s3://{BUCKET}/{PREFIX}"
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.files.values()))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What leads a fetch here; the keys are nobody's."""
+        return {
+            "HF_ENDPOINT": self.url,
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+        }
+
+
+def files_of(*sizes: int) -> dict[str, bytes]:
+    """A model of so many weight files, with its small ones."""
+    weights = {
+        f"model-{number:05}.safetensors": os.urandom(size) for number, size in enumerate(sizes)
+    }
+    return {"config.json": b'{"architectures": ["Tiny"]}', "sub/tokenizer.json": b"{}", **weights}
+
+
+@contextlib.asynccontextmanager
+async def running(files: Mapping[str, bytes], **wrong: object) -> AsyncIterator[Store]:
+    """Serve `files` while the context lasts."""
+    store = Store(dict(files), **wrong)  # type: ignore[arg-type]
+    app = web.Application(middlewares=[_refusing(store)])
+    app.router.add_get("/api/models/org/tiny", functools.partial(_info, store))
+    app.router.add_get("/api/models/org/tiny/revision/{revision}", functools.partial(_info, store))
+    app.router.add_get("/api/models/org/tiny/tree/{revision}", functools.partial(_tree, store))
+    app.router.add_get("/org/tiny/resolve/{revision}/{path:.+}", functools.partial(_resolve, store))
+    app.router.add_get("/signed/{path:.+}", functools.partial(_signed, store))
+    app.router.add_get(f"/{BUCKET}", functools.partial(_list, store))
+    app.router.add_get(f"/{BUCKET}/{PREFIX}/{{path:.+}}", functools.partial(_content, store))
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    store.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield store
+    finally:
+        await runner.cleanup()
+
+
+def _refusing(store: Store):  # type: ignore[no-untyped-def]
+    @web.middleware
+    async def refuse(request: web.Request, handler) -> web.StreamResponse:  # type: ignore[no-untyped-def]
+        store.asked.append(f"{request.method} {request.path}")
+        if store.hangs_after == 0:
+            await _hang(store)
+        if store.refuses:
+            return web.Response(status=store.refuses)
+        asks_hub = not request.path.startswith("/signed/")
+        known = request.headers.get("Authorization") == f"Bearer {store.token}"
+        if store.token and asks_hub and not known:
+            return web.Response(status=401)
+        answer: web.StreamResponse = await handler(request)
+        return answer
+
+    return refuse
+
+
+async def _info(store: Store, request: web.Request) -> web.Response:
+    return web.json_response({"id": REPOSITORY, "modelId": REPOSITORY, "sha": COMMIT})
+
+
+async def _tree(store: Store, request: web.Request) -> web.Response:
+    entries = []
+    for path, content in store.files.items():
+        blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+        entry: dict[str, object] = {"type": "file", "path": path, "size": len(content), "oid": blob}
+        if len(content) >= _SMALL:
+            sha = hashlib.sha256(content).hexdigest()
+            entry["lfs"] = {"oid": sha, "size": len(content), "pointerSize": 130}
+            if store.xet:
+                entry["xetHash"] = sha
+        entries.append(entry)
+    return web.json_response(entries)
+
+
+async def _resolve(store: Store, request: web.Request) -> web.StreamResponse:
+    path = request.match_info["path"]
+    headers = {"X-Repo-Commit": COMMIT}
+    if len(store.files[path]) >= _SMALL:
+        headers["Location"] = f"{store.url.replace('127.0.0.1', 'localhost')}/signed/{path}"
+        return web.Response(status=302, headers=headers)
+    return await _content(store, request, headers)
+
+
+async def _signed(store: Store, request: web.Request) -> web.StreamResponse:
+    store.signed_for_strangers += "Authorization" in request.headers
+    return await _content(store, request)
+
+
+async def _list(store: Store, request: web.Request) -> web.Response:
+    rows = "".join(
+        f"<Contents><Key>{escape(f'{PREFIX}/{path}')}</Key><Size>{len(content)}</Size>"
+        "<LastModified>2026-01-01T00:00:00.000Z</LastModified>"
+        f"<ETag>{escape(_etag(store, path))}</ETag></Contents>"
+        for path, content in store.files.items()
+        if f"{PREFIX}/{path}".startswith(request.query.get("prefix", ""))
+    )
+    text = f"<ListBucketResult><IsTruncated>false</IsTruncated>{rows}</ListBucketResult>"
+    return web.Response(text=text, content_type="application/xml")
+
+
+def _etag(store: Store, path: str) -> str:
+    return f'"{hashlib.md5(store.files[path]).hexdigest()}"'
+
+
+async def _content(
+    store: Store, request: web.Request, headers: Mapping[str, str] | None = None
+) -> web.StreamResponse:
+    store.reads += 1
+    path = request.match_info["path"]
+    content = store.files[path]
+    if request.headers.get("If-Match", _etag(store, path)) != _etag(store, path):
+        return web.Response(status=412)
+    if store.failures:
+        store.failures -= 1
+        return web.Response(status=503)
+    wanted = request.http_range
+    start, end = wanted.start or 0, wanted.stop or len(content)
+    response = web.StreamResponse(
+        status=206 if "Range" in request.headers else 200,
+        headers={
+            **(headers or {}),
+            "Content-Length": str(end - start),
+            "Content-Range": f"bytes {start}-{end - 1}/{len(content)}",
+            "ETag": _etag(store, path),
+            "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT",
+        },
+    )
+    await response.prepare(request)
+    if request.method == "HEAD":
+        return response
+    cut = store.cuts > 0
+    store.cuts -= cut
+    body = content[start:end]
+    if path in store.corrupt:
+        body = bytes([body[0] ^ 1]) + body[1:]
+    for offset in range(0, len(body) // 2 if cut else len(body), _PIECE):
+        await _send(store, response, body[offset : offset + _PIECE])
+    if cut and request.transport is not None:
+        request.transport.abort()
+    return response
+
+
+async def _send(store: Store, response: web.StreamResponse, piece: bytes) -> None:
+    await _hang(store)
+    if store.bytes_per_second:
+        await asyncio.sleep(len(piece) / store.bytes_per_second)
+    await response.write(piece)
+    store.sent += len(piece)
+
+
+async def _hang(store: Store) -> None:
+    while True:
+        if store.hangs_after is None or store.sent < store.hangs_after:
+            return
+        await asyncio.sleep(0.02)
