@@ -29,6 +29,8 @@ class Engine:
         self.pid = process.pid
         self.started = time.monotonic()
         self._process = process
+        self.lines = 0
+        """How many it has logged."""
         self._tail: collections.deque[str] = collections.deque(maxlen=_TAIL_LINES)
         self._voices = [
             self._listen(pipe, sink)
@@ -93,6 +95,7 @@ class Engine:
     def _forward(self, pipe: IO[bytes], sink: int) -> None:
         with pipe:
             while line := pipe.readline(_LONGEST_LINE):
+                self.lines += 1
                 self._tail.append(line.decode(errors="replace").rstrip())
                 # With our output gone the engine is still drained, or it would block.
                 with contextlib.suppress(OSError):

@@ -28,6 +28,7 @@ from kindling_runtime.state import (
     EngineState,
     Event,
     GroupBroken,
+    Idle,
     Miss,
     Order,
     PreflightFailed,
@@ -35,6 +36,7 @@ from kindling_runtime.state import (
     Signal,
     State,
     Token,
+    Worked,
 )
 
 
@@ -77,6 +79,8 @@ class Lifecycle:
                 after = _engine_started(state, event, now=now)
             case PreflightFailed():
                 after = _preflight_failed(state, event, now=now)
+            case Worked() | Idle():
+                after = _loads(state, event, now=now)
             case Token():
                 after = self._token(state, event, now=now)
             case Miss():
@@ -98,7 +102,10 @@ class Lifecycle:
                 return state.since + self.gather_seconds
             case Phase.STARTING | Phase.LOADING:
                 begun = self.started if state.gathered is None else state.gathered
-                return begun + self.probe.startup_seconds
+                planned = begun + self.probe.startup_seconds
+                # One that still moves is slow, not stuck.
+                moved = planned if state.moved is None else state.moved + self.probe.stuck_seconds
+                return max(planned, moved)
             case Phase.READY | Phase.STALLED if state.missing_since is not None:
                 return state.missing_since + self.probe.wedged_seconds
             case Phase.DRAINING | Phase.FAILED if not state.finished:
@@ -230,8 +237,10 @@ class Lifecycle:
         )
 
     def _no_token(self, state: State) -> str:
+        silent = f", and neither reads nor logs for {self.probe.stuck_seconds} s"
+        still = "" if state.moved is None else silent
         return (
-            f"the engine generated no token within {self.probe.startup_seconds} s of start "
+            f"the engine generated no token within {self.probe.startup_seconds} s of start{still} "
             f"({state.last_miss or 'it was not asked'}); see its log, or allow it more time to load"
         )
 
@@ -255,6 +264,19 @@ def _engine_started(state: State, event: EngineStarted, *, now: float) -> State:
     running = dataclasses.replace(state, engine=EngineState.RUNNING)
     message = f"the engine runs as process {event.pid} and has not generated a token yet"
     return enter(running, Phase.LOADING, Reason.ENGINE_STARTED, message=message, now=now)
+
+
+def _loads(state: State, event: Worked | Idle, *, now: float) -> State:
+    if state.phase is not Phase.LOADING:
+        return state
+    if isinstance(event, Worked):
+        return dataclasses.replace(state, moved=now) if event.moved else state
+    problem = (
+        f"the engine stopped while it loads: for {event.seconds} s its processes read nothing,"
+        f" computed nothing and logged nothing ({state.last_miss or 'it was not asked'}); see its"
+        " log, and whether the volume of the weights answers"
+    )
+    return _give_up(state, Reason.STUCK, message=problem, now=now)
 
 
 def _group_broken(state: State, why: str, *, now: float) -> State:

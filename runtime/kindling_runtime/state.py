@@ -58,6 +58,20 @@ class Miss:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Worked:
+    """A loading engine did something: it `moved` on, or only computed."""
+
+    moved: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Idle:
+    """A loading engine has done nothing at all for so many seconds."""
+
+    seconds: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class EngineExited:
     """The engine is gone. `how` completes "the engine ..."; `clean` as after a wanted SIGTERM.
     `cut` counts the requests that were cut since the drain began, those that it was at included."""
@@ -102,7 +116,16 @@ class Signal(enum.Enum):
 
 
 Event = (
-    EngineStarted | PreflightFailed | Token | Miss | EngineExited | GroupBroken | Requests | Signal
+    EngineStarted
+    | PreflightFailed
+    | Worked
+    | Idle
+    | Token
+    | Miss
+    | EngineExited
+    | GroupBroken
+    | Requests
+    | Signal
 )
 
 
@@ -117,6 +140,8 @@ class State:
     order: Order = Order.RUN
     engine: EngineState = EngineState.ABSENT
     gathered: float | None = None
+    moved: float | None = None
+    """When the loading engine last read or said something."""
     first_token: float | None = None
     last_token: float | None = None
     source: EvidenceSource | None = None

@@ -31,6 +31,7 @@ from kindling_runtime.front import board
 from kindling_runtime.front.keeper import Keeper, quiet_seconds, traffic
 from kindling_runtime.group import Seat, seat_of
 from kindling_runtime.lifecycle import Lifecycle
+from kindling_runtime.loading import LoadWatch
 from kindling_runtime.membership import Member
 from kindling_runtime.plugins import record, registry
 from kindling_runtime.probe import Prober
@@ -93,6 +94,7 @@ class Supervisor:
         self._reaper = Reaper()
         self._engine: Engine | None = None
         self._watch: TokenWatch | None = None
+        self._load: LoadWatch | None = None
         self._watching: asyncio.Task[None] | None = None
         self._guarding: list[asyncio.Task[None]] = []
         self._tasks: asyncio.TaskGroup | None = None
@@ -189,6 +191,8 @@ class Supervisor:
         self._engine = engine
         self._happened(EngineStarted(engine.pid))
         # 4. Watch for tokens, and the others of the group, until it ends.
+        if self._member is None:
+            self._guarding.append(tasks.create_task(self._watch_load(engine)))
         if self._member is None or self._member.serves:
             self._watching = tasks.create_task(self._watch_tokens())
         if self._seat is not None:
@@ -225,6 +229,15 @@ class Supervisor:
     def _plugin_folder(self) -> Path:
         environment = {**os.environ, **self._plan.engine.env}
         return record.folder_of(environment, process=str(os.getpid()))
+
+    async def _watch_load(self, engine: Engine) -> None:
+        """See whether the engine works, until its load is over."""
+        self._load = LoadWatch(engine.pid, self._plan.probe, lines=lambda: engine.lines)
+        loading = asyncio.ensure_future(self._load.run(self._happened))
+        try:
+            await self._start_over.wait()
+        finally:
+            loading.cancel()
 
     async def _watch_tokens(self) -> None:
         limits = self._plan.probe

@@ -17,6 +17,7 @@ _REASONS: Final[Mapping[Told, Reason]] = {
     Told.PREFLIGHT_FAILED: Reason.PREFLIGHT_FAILED,
     Told.WEIGHTS_INCOMPLETE: Reason.WEIGHTS_INCOMPLETE,
     Told.START_DEADLINE_EXCEEDED: Reason.START_DEADLINE_EXCEEDED,
+    Told.STUCK: Reason.ENGINE_STALLED,
     Told.WEDGED: Reason.ENGINE_STALLED,
 }
 """What the runtime tells and whose sentence says all; after anything else the engine has failed."""

@@ -57,6 +57,7 @@ class Reason(enum.StrEnum):
     ENGINE_EXITED = "EngineExited"
     START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
     GROUP_BROKEN = "GroupBroken"
+    STUCK = "Stuck"
     WEDGED = "Wedged"
     DRAIN_DEADLINE_EXCEEDED = "DrainDeadlineExceeded"
     RUNTIME_FAILED = "RuntimeFailed"

@@ -92,7 +92,9 @@ class Engine(_Part, frozen=True, kw_only=True):
 class Probe(_Part, frozen=True, kw_only=True):
     """How the runtime proves that the engine generates.
 
-    `startup_seconds` runs from process start to the first token; the engine has failed after it.
+    `startup_seconds` runs from process start to the first token; after it the engine has failed
+    once it has neither read nor logged for `stuck_seconds`. As long without computing either end a
+    load at any time.
     `token_seconds` is the deadline of one one-token generation. `interval_seconds` is how often a
     ready engine's evidence is renewed; a request is only sent when its own counters did not move.
     `unready_failures` misses in a row end readiness; `wedged_seconds` after them `/livez` fails.
@@ -103,6 +105,7 @@ class Probe(_Part, frozen=True, kw_only=True):
     interval_seconds: Seconds = 15
     unready_failures: Annotated[int, Meta(ge=1, le=100)] = 2
     wedged_seconds: Seconds = 60
+    stuck_seconds: Seconds = 60
 
 
 class Drain(_Part, frozen=True, kw_only=True):

@@ -1,6 +1,9 @@
 """Ready means a token, and stays so on cheap evidence: the real runtime over a stand-in engine."""
 
 import asyncio
+import os
+import re
+import signal
 from pathlib import Path
 
 import aiohttp
@@ -19,7 +22,7 @@ from kindling_runtime.contract import (
     Reason,
 )
 
-NO_TIME_TO_LOAD = msgspec.structs.replace(pods.QUICK, startup_seconds=12)
+NO_TIME_TO_LOAD = msgspec.structs.replace(pods.QUICK, startup_seconds=12, stuck_seconds=9)
 
 
 @pytest.fixture
@@ -83,9 +86,29 @@ async def test_an_engine_that_never_generates_is_given_up_at_the_start_deadline(
     async with pods.running(plan, tmp_path) as pod:
         assert await pod.exit_status() == ExitCode.ENGINE
         assert pod.message == (
-            "the engine generated no token within 12 s of start "
-            "(it did not answer a one-token request within 1 s); "
-            "see its log, or allow it more time to load"
+            "the engine generated no token within 12 s of start, and neither reads nor logs for 9 s"
+            " (it did not answer a one-token request within 1 s);"
+            " see its log, or allow it more time to load"
+        )
+
+
+async def test_an_engine_that_is_stopped_while_it_loads_is_found_and_ended(
+    model: Path, tmp_path: Path
+) -> None:
+    limits = msgspec.structs.replace(pods.QUICK, startup_seconds=600, stuck_seconds=3)
+    plan = pods.plan_for(model, switches=["--wedged"], probe=limits)
+    async with pods.running(plan, tmp_path) as pod:
+        status = await pod.reach(Phase.LOADING)
+        assert status.engine.pid is not None
+        os.kill(status.engine.pid, signal.SIGSTOP)
+
+        assert await pod.exit_status() == ExitCode.ENGINE
+        assert pod.reason is Reason.STUCK
+        assert re.fullmatch(
+            r"the engine stopped while it loads: for \d+ s its processes read nothing, computed"
+            r" nothing and logged nothing \(.+\); see its log, and whether the volume of the"
+            r" weights answers",
+            pod.message,
         )
 
 

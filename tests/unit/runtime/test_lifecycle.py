@@ -21,6 +21,7 @@ from kindling_runtime.state import (
     EngineStarted,
     Event,
     GroupBroken,
+    Idle,
     Miss,
     Order,
     PreflightFailed,
@@ -28,6 +29,7 @@ from kindling_runtime.state import (
     Signal,
     State,
     Token,
+    Worked,
 )
 
 PROBE = Probe(
@@ -101,6 +103,19 @@ CASES: dict[str, tuple[History, Holds]] = {
         [*LOADED, (600, TICK)],
         Holds(Phase.FAILED, Reason.START_DEADLINE_EXCEEDED, order=Order.TERMINATE),
     ),
+    "a load that still moves is slow and not stuck": (
+        [*LOADED, (590, Worked(moved=True)), (649, TICK)],
+        Holds(Phase.LOADING, Reason.ENGINE_STARTED),
+    ),
+    "an overdue load that moves no more is given up": (
+        [*LOADED, (590, Worked(moved=True)), (640, Worked(moved=False)), (650, TICK)],
+        Holds(Phase.FAILED, Reason.START_DEADLINE_EXCEEDED, order=Order.TERMINATE),
+    ),
+    "a load in which nothing happens is given up before its time": (
+        [*LOADED, (20, Worked(moved=True)), (80, Idle(60))],
+        Holds(Phase.FAILED, Reason.STUCK, order=Order.TERMINATE),
+    ),
+    "an idle engine that serves is at rest": ([*SERVING, (200, Idle(60))], SERVES),
     "an engine that dies while loading has failed": (
         [*LOADED, (5, CRASH)],
         Holds(Phase.FAILED, Reason.ENGINE_EXITED, finished=True),
