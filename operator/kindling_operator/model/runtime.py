@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cached_property
 
 from msgspec import field
 
@@ -91,7 +92,7 @@ class EngineOption(Spec, frozen=True, kw_only=True):
     value: OptionValue = OptionValue.REQUIRED
 
 
-class EngineFacts(Spec, frozen=True, kw_only=True):
+class EngineFacts(Spec, frozen=True, kw_only=True, dict=True):
     """What one vLLM knows, whatever the image; images/describe_vllm.py asks it.
 
     `options` are those of `vllm serve` by their first long spelling (``--name``).
@@ -100,6 +101,15 @@ class EngineFacts(Spec, frozen=True, kw_only=True):
     classes: ModelClasses
     options: dict[str, EngineOption]
     sources: dict[str, str]
+
+    @cached_property
+    def spellings(self) -> dict[str, str]:
+        """The option's own name by each of its spellings."""
+        return {
+            spelling: name
+            for name, option in self.options.items()
+            for spelling in (name, *option.also)
+        }
 
 
 class RuntimeFacts(Spec, frozen=True, kw_only=True):

@@ -51,7 +51,7 @@ def better_plan(key: Key, frozen: EnginePlan, fresh: EnginePlan) -> Verdict | No
     """What a plan made now would change, or None if it would be the same.
 
     The way of leaving (drain deadline), the memory of the GPUs and what the nodes say of it, the
-    expected speed, explanations and the list of rejected options are no differences.
+    expected speed, explanations, doubts and the list of rejected options are no differences.
     """
     if _compared(frozen) == _compared(fresh):
         return None

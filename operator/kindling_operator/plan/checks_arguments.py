@@ -15,11 +15,11 @@ from kindling_operator.model.plan import Verdict
 from kindling_operator.model.runtime import EngineFacts, OptionValue, RuntimeFacts
 from kindling_operator.plan.capabilities import engine_of, runtime_for
 from kindling_operator.plan.extra_args import (
+    Spellings,
     first_of,
     name_of,
     options_in,
     read_as,
-    spellings,
 )
 from kindling_operator.plan.forbidden import FORBIDDEN, FORBIDDEN_KEYS
 from kindling_operator.plan.listing import few, joined
@@ -118,7 +118,7 @@ def _first_forbidden_key(subject: Subject) -> Verdict | None:
 
 def _misread(argument: str, engine: EngineFacts, facts: RuntimeFacts) -> str:
     """Why a vLLM cannot read an argument, with the way out; "" if it can."""
-    known, name = spellings(engine.options), name_of(argument)
+    known, name = engine.spellings, name_of(argument)
     meant = read_as(argument, known)
     if not meant:
         return (
@@ -137,7 +137,7 @@ def _misread(argument: str, engine: EngineFacts, facts: RuntimeFacts) -> str:
     return ""
 
 
-def _instead_of(name: str, known: Mapping[str, str]) -> str:
+def _instead_of(name: str, known: Spellings) -> str:
     """What to do about a name that is no option: the nearest ones that may be given, or what to do
     instead of the nearest."""
     nearest = get_close_matches(name, known, n=3, cutoff=_SIMILAR)
@@ -147,11 +147,12 @@ def _instead_of(name: str, known: Mapping[str, str]) -> str:
     return f"use {joined(free, 'or')} if that is meant, or remove it" if free else "remove it"
 
 
-def _known(subject: Subject) -> dict[str, str]:
+def _known(subject: Subject) -> Spellings:
     """Spellings of options in the vLLM of the model's images; of this release's where nobody has
     told."""
-    found: dict[str, str] = {}
-    for device in subject.architecture.devices if subject.spec.serving.extra_args else ():
+    found: Spellings = {}
+    for device in subject.architecture.devices:
         engine = engine_of(subject, device) or subject.environment.own_runtime(device).engine
-        found.update(spellings(engine.options) if engine is not None else {})
+        if engine is not None:
+            found = {**found, **engine.spellings} if found else engine.spellings
     return found

@@ -9,15 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kindling_operator.model.runtime import EngineOption
-
 Spellings = Mapping[str, str]
-"""The option's own name by each of its spellings."""
-
-
-def spellings(options: Mapping[str, EngineOption]) -> dict[str, str]:
-    """Every way to write the options of a vLLM."""
-    return {spelling: name for name, option in options.items() for spelling in (name, *option.also)}
+"""The option's own name by each of its spellings (model/runtime.py)."""
 
 
 def name_of(argument: str) -> str:

@@ -23,7 +23,7 @@ from kindling_operator.model.conditions import Reason
 from kindling_operator.model.plan import Verdict
 from kindling_operator.model.runtime import EngineFacts, OptionValue
 from kindling_operator.plan.checks_arguments import NOT_IN_RUST
-from kindling_operator.plan.extra_args import first_of, name_of, options_in, read_as, spellings
+from kindling_operator.plan.extra_args import first_of, name_of, options_in, read_as
 from kindling_operator.plan.forbidden import FORBIDDEN, FORBIDDEN_KEYS
 
 
@@ -33,8 +33,9 @@ def engine(vllm: str) -> EngineFacts:
     return found
 
 
-OPTIONS: Final = engine(runtimes.load("cuda").vllm).options
-KNOWN: Final = spellings(OPTIONS)
+ENGINE: Final = engine(runtimes.load("cuda").vllm)
+OPTIONS: Final = ENGINE.options
+KNOWN: Final = ENGINE.spellings
 OWN: Final = {"image": f"mirror.test/own@sha256:{7:064x}"}
 
 FREE: Final = {
