@@ -29,7 +29,7 @@ from kindling_operator.plan.ranks import layout_arguments
 from kindling_operator.plan.rules.features import asked_host_memory
 from kindling_operator.plan.search import Option
 from kindling_operator.plan.subject import Subject
-from kindling_runtime.contract import ENGINE_PORT
+from kindling_runtime.contract import ENGINE_PORT, FRONT_ARGUMENT
 
 _OFFLINE: Final = {
     # The weights are a folder that is complete: nothing is looked up anywhere.
@@ -94,6 +94,7 @@ def engine_arguments(
         Argument(f"--max-num-batched-tokens={sizing.batched_tokens}", _BATCHED),
         Argument(f"--max-num-seqs={sizing.sequences}", "requests at once that memory is kept for"),
         Argument(f"--shutdown-timeout={drain_seconds}", "spec.rollout.drainDeadline, in seconds"),
+        *front_arguments(subject),
         *media_arguments(subject),
         *_device_arguments(subject, option),
         *tier_arguments(subject, tier, option.layout),
@@ -104,6 +105,16 @@ def engine_arguments(
         *checkpoint_arguments(subject, option.checkpoint.name, weights.path),
         *(Argument(text, "spec.serving.extraArgs") for text in serving.extra_args),
     )
+
+
+def front_arguments(subject: Subject) -> tuple[Argument, ...]:
+    """What stands before vLLM's routes, of which it leaves many open to everybody (docs/adr/0010).
+
+    The Rust frontend ends at this option (T27): its plans say what that means.
+    """
+    if subject.spec.serving.frontend is Frontend.RUST:
+        return ()
+    return (Argument(FRONT_ARGUMENT, "only listed routes are served, and a drain sees what runs"),)
 
 
 _LONGEST: Final = "the longest that fits, of what the model was made for"

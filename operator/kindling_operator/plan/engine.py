@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, islice
 from math import ceil
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from kindling_operator.model.api_model import Weights
 from kindling_operator.model.api_placement import Placement, Runtime
+from kindling_operator.model.api_serving import Frontend
 from kindling_operator.model.architecture import Device
 from kindling_operator.model.layout import Layout
 from kindling_operator.model.names import LABEL_ARCHITECTURE, LABEL_GPU_PRODUCT
@@ -87,7 +88,7 @@ def engine_plan(subject: Subject, option: Option, found: Search) -> EnginePlan:
         host_tier=tier,
         media_domains=allowed_domains(subject),
         speed=option.speed,
-        why=_why(option),
+        why=_why(subject, option),
         reasons=reasons((*arguments, *of_ranks)),
         warning=option.warning,
         rejected=tuple(islice(_rejected(option, found), MAX_REJECTED)),
@@ -202,15 +203,22 @@ def _rejected(taken: Option, found: Search) -> Iterator[RejectedOption]:
         yield rejected(each.name, each.reason.value, each.message)
 
 
-def _why(option: Option) -> tuple[str, ...]:
-    """What the plan chose where the user said nothing."""
+def _why(subject: Subject, option: Option) -> tuple[str, ...]:
+    """What the plan chose where the user said nothing, and what a choice of the user's costs."""
     drafts = (
         f"{option.draft} drafted tokens per step: {_pace(option.token_nanoseconds)} instead of"
         f" {_pace(option.undrafted_nanoseconds)} without."
         if option.undrafted_nanoseconds
         else ""
     )
-    return tuple(each for each in (option.sizing.why, drafts) if each)
+    open_routes = _OPEN_ROUTES if subject.spec.serving.frontend is Frontend.RUST else ""
+    return tuple(each for each in (option.sizing.why, drafts, open_routes) if each)
+
+
+_OPEN_ROUTES: Final = (
+    "The Rust frontend takes no middleware: every route of vLLM is reachable on the serving port,"
+    " and new requests are not refused while a pod leaves."
+)
 
 
 def _not_preferred(option: Option, taken: Option) -> str:

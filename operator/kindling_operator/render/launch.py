@@ -6,6 +6,8 @@ from kindling_runtime import contract
 _ENDPOINT_SECONDS = 5
 """Until every node has taken the pod out of the Service: one change of an EndpointSlice, and
 kube-proxy's next sync."""
+_LONGEST_ENDPOINT_SECONDS = 20
+"""Where a front sees whether requests still come, those that are slower are waited for."""
 _GRACE_SECONDS = 30
 """vLLM 0.32 needed up to 14 s after its last stream to end."""
 _GATHER_SECONDS = 3600
@@ -33,7 +35,13 @@ def launch_plan(plan: EnginePlan) -> contract.LaunchPlan:
             max_model_len=plan.context_length,
         ),
         group=_group(plan.group) if plan.group is not None else None,
+        front=contract.Front(settle_seconds=_ENDPOINT_SECONDS) if _has_front(plan) else None,
     )
+
+
+def _has_front(plan: EnginePlan) -> bool:
+    """A plan of an earlier release may have none."""
+    return contract.FRONT_ARGUMENT in plan.argv
 
 
 def _group(group: GroupPlan) -> contract.Group:
@@ -49,7 +57,7 @@ def _group(group: GroupPlan) -> contract.Group:
 def drain(plan: EnginePlan) -> contract.Drain:
     """How a pod leaves; the pod's grace period is computed from the same numbers."""
     return contract.Drain(
-        endpoint_seconds=_ENDPOINT_SECONDS,
+        endpoint_seconds=_LONGEST_ENDPOINT_SECONDS if _has_front(plan) else _ENDPOINT_SECONDS,
         stream_seconds=plan.drain_seconds,
         grace_seconds=_GRACE_SECONDS,
     )

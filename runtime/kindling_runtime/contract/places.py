@@ -46,5 +46,5 @@ CUT_SECONDS: Final = 1
 """How long the front has to tell the clients of what it cuts."""
 KILL_SECONDS: Final = 5
 """How long the runtime waits for the kernel after SIGKILL before it leaves without the engine."""
-EXIT_MARGIN_SECONDS: Final = 4
+EXIT_MARGIN_SECONDS: Final = 5
 """Room in the pod's grace period for signals, logs and the runtime's own exit."""

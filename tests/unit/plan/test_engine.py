@@ -38,6 +38,7 @@ def test_the_command_on_cpu() -> None:
         "--max-num-batched-tokens=2048",
         "--max-num-seqs=16",
         "--shutdown-timeout=600",
+        "--middleware=kindling_runtime.front.asgi.Front",
         "--allowed-media-domains=fetching-media-is-off.invalid",
         "--enforce-eager",
     )
@@ -52,6 +53,7 @@ def test_the_command_for_four_bit_flint() -> None:
     )
 
     assert planned(spec).argv[10:] == (
+        "--middleware=kindling_runtime.front.asgi.Front",
         "--allowed-media-domains=fetching-media-is-off.invalid",
         "--gpu-memory-utilization=0.92",
         '--attention-config={"backend_per_kind":{"full_attention":"FLASHINFER",'
@@ -63,6 +65,16 @@ def test_the_command_for_four_bit_flint() -> None:
         "--hf-config-path=/mnt/weights/flint",
         "--tokenizer=/mnt/weights/flint",
         "--seed=1",
+    )
+
+
+def test_the_rust_frontend_has_no_front_and_the_plan_says_what_that_means() -> None:
+    spec = catalog_spec("flint", serving={"frontend": "Rust"})
+
+    assert not any("--middleware" in argument for argument in planned(spec).argv)
+    assert planned(spec).why[-1] == (
+        "The Rust frontend takes no middleware: every route of vLLM is reachable on the serving "
+        "port, and new requests are not refused while a pod leaves."
     )
 
 

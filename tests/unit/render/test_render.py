@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.builders import Cluster, catalog_spec, cpu_node, gpu_node, tiny_spec
 
@@ -14,6 +15,7 @@ from kindling_operator.model.names import (
     MANAGED_BY,
 )
 from kindling_operator.render import Manifest, render
+from kindling_operator.render.launch import launch_plan
 from kindling_operator.render.quantities import cpu_quantity, memory_quantity
 from kindling_runtime import contract
 
@@ -135,6 +137,27 @@ def test_the_pod_waits_as_long_as_its_drain_takes(spec: Any) -> None:
     grace = contract.termination_grace_seconds(launch.drain)
     assert pod(spec)["terminationGracePeriodSeconds"] == grace
     assert f"--shutdown-timeout={launch.drain.stream_seconds}" in launch.engine.argv
+
+
+@EACH
+def test_the_runtime_waits_for_what_the_front_sees(spec: Any) -> None:
+    launch = contract.decode(one(spec, "ConfigMap")["data"]["plan.json"].encode())
+
+    assert launch.front is not None
+    # As long as without a front, though nobody asks; longer while somebody does.
+    assert launch.front.settle_seconds == 5
+    assert launch.drain.endpoint_seconds > launch.front.settle_seconds
+
+
+def test_a_plan_of_before_there_was_a_front_is_rendered_without() -> None:
+    decision = cluster(tiny_spec()).decide()
+    assert decision.current is not None
+    plan = decision.current.plan
+    argv = tuple(word for word in plan.argv if word != contract.FRONT_ARGUMENT)
+    launch = launch_plan(msgspec.structs.replace(plan, argv=argv))
+
+    assert launch.front is None
+    assert launch.drain.endpoint_seconds == 5
 
 
 @EACH

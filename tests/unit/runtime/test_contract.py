@@ -86,4 +86,4 @@ def test_refusal(data: bytes, message: str) -> None:
 
 
 def test_the_grace_period_of_a_pod_covers_every_wait() -> None:
-    assert contract.termination_grace_seconds(PLAN.drain) == 5 + 30 + 20 + 1 + 5 + 4
+    assert contract.termination_grace_seconds(PLAN.drain) == 5 + 30 + 20 + 1 + 5 + 5
