@@ -24,7 +24,7 @@ from kindling_operator.observe import parse as views
 from kindling_operator.observe.fields import text
 from kindling_operator.observe.foreign import ForeignPods
 from kindling_operator.observe.nodes import node
-from kindling_operator.plan.mounts import weights_mount
+from kindling_operator.plan.mounts import is_local, weights_mount
 
 Body = Mapping[str, Any]
 
@@ -142,9 +142,11 @@ def models_of(path: str, namespace: str) -> Iterator[ParsedModel | Invalid]:
 def _claims(model: ParsedModel | Invalid) -> Iterator[ClaimView]:
     if not isinstance(model, ParsedModel) or model.spec.model.weights is None:
         return
-    mount = weights_mount(model.spec.model.weights.uri or "")
-    if mount.claim:
-        yield ClaimView(model.key.namespace, mount.claim, phase="Bound", terminating=False)
+    asked = model.spec.model.weights
+    local = weights_mount(asked.uri).claim if asked.uri and is_local(asked.uri) else ""
+    for name in dict.fromkeys((local, asked.cache_claim)):
+        if name:
+            yield ClaimView(model.key.namespace, name, phase="Bound", terminating=False)
 
 
 def _objects(path: str, kind: Kind) -> Iterator[Body]:

@@ -63,7 +63,7 @@ CASES: Final = (
     Case("flint-busy", "h200"),
     Case("flint-many", "b200"),
     Case("flint-pair", "h100"),
-    Case("flint-bare", "h200", code=1),
+    Case("flint-bare", "h200"),
     Case("inkling", "gb200"),
     Case("inkling", "b200"),
     Case("inkling", "h200"),

@@ -66,6 +66,14 @@ def _weights(**fields: Any) -> dict[str, Any]:
     return {"model": {"weights": fields}}
 
 
+def _hub(**fields: Any) -> dict[str, Any]:
+    return _weights(uri="hf://org/tiny", **fields)
+
+
+def _token(name: str, key: str) -> dict[str, Any]:
+    return _hub(tokenSecretRef={"name": name, "key": key})
+
+
 def _tolerated(**toleration: Any) -> dict[str, Any]:
     return {"placement": {"tolerations": [toleration]}}
 
@@ -77,7 +85,6 @@ def _adapted(*adapters: Mapping[str, str]) -> dict[str, Any]:
 
 
 _DISAGGREGATED: Final = {"serving": {"disaggregation": {"prefillReplicas": 1, "decodeReplicas": 1}}}
-_TOKEN: Final = _weights(tokenSecretRef={"name": "hf", "key": "token"})
 _AZURE: Final = {
     "azure": {
         "clientId": "11111111-2222-3333-4444-555555555555",
@@ -109,9 +116,6 @@ REFUSED: Final[Mapping[str, dict[str, Any]]] = {
     "spec.cache.objectStore.uri": _store(),
     "spec.endpoint.apiKeysSecretRef.name": {"endpoint": {"apiKeysSecretRef": {"name": "keys"}}},
     "spec.endpoint.gateway": {"endpoint": {"gateway": "InferencePool"}},
-    "spec.model.weights.cacheClaim": _weights(cacheClaim="cache"),
-    "spec.model.weights.tokenSecretRef.key": _TOKEN,
-    "spec.model.weights.tokenSecretRef.name": _TOKEN,
     "spec.scaling.maxReplicas": {"scaling": {"maxReplicas": 2}},
     "spec.scaling.minReplicas": {"scaling": {"maxReplicas": 2, "minReplicas": 0}},
     "spec.scaling.objective.tpot": {"scaling": {"maxReplicas": 2, "objective": {"tpot": "60ms"}}},
@@ -131,6 +135,10 @@ CHANGES: Final[Mapping[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "spec.endpoint.port": ({}, {"endpoint": {"port": 9000}}),
     "spec.model.checkpoint": ({}, {"model": {"checkpoint": "NVFP4"}}),
     "spec.model.custom": ({}, {"model": {"custom": {"contextLength": 2048}}}),
+    "spec.model.weights.cacheClaim": ({}, _weights(cacheClaim="weights")),
+    "spec.model.weights.revision": (_hub(), _hub(revision="one")),
+    "spec.model.weights.tokenSecretRef.key": (_token("hf", "token"), _token("hf", "other")),
+    "spec.model.weights.tokenSecretRef.name": (_token("hf", "token"), _token("other", "token")),
     "spec.model.weights.uri": ({}, _weights(uri="pvc://weights/other")),
     "spec.placement.gpu.minMemory": ({}, {"placement": {"gpu": {"minMemory": "100Gi"}}}),
     "spec.placement.gpu.products": ({}, {"placement": {"gpu": {"products": ["NVIDIA-H200"]}}}),
@@ -200,7 +208,6 @@ CHANGES: Final[Mapping[str, tuple[dict[str, Any], dict[str, Any]]]] = {
 
 ELSEWHERE: Final[Mapping[str, str]] = {
     "spec.model.name": "which model is planned; immutable",
-    "spec.model.weights.revision": "what the folder holds: another value is another revision",
     "spec.rollout.onFailure": "read when a revision fails (test_rollout)",
 }
 """Fields that are acted on without a difference in the manifests of a first plan, and how."""

@@ -91,15 +91,15 @@ class Weights(Spec, frozen=True, kw_only=True):
         WeightsUri | None,
         doc(
             "Source of the weights: hf://org/name, s3://bucket/prefix, gs://bucket/prefix,"
-            " az://container/prefix, pvc://claim/path (a claim of this namespace) or"
-            " file:///path inside the image."
+            " az://container@account/prefix, pvc://claim/path (a claim of this namespace) or"
+            " file:///path inside the image. Default: the catalog's repository."
         ),
     ] = None
     revision: Annotated[
         Revision | None,
         doc(
-            "Commit or digest of the weights; part of every cache key. Default: the catalog's"
-            " pinned one."
+            "Commit of an hf:// repository, or any name for the content elsewhere; part of every"
+            " cache key. Default: what the default branch is at the first download."
         ),
     ] = None
     token_secret_ref: Annotated[

@@ -67,15 +67,42 @@ class KVBudget(_Wire, frozen=True, kw_only=True):
     full_context_requests: str
 
 
+_SLOW_STORE_BYTES_PER_SECOND = 100 << 20
+
+
+class FetchPlan(_Wire, frozen=True, kw_only=True):
+    """What is downloaded before the engine starts, under the name `key` of the cache.
+
+    `bytes` is what the checkpoint has, `room` what the pod's own volume gives it. The token's
+    Secret is named by `token_secret` and `token_key`, "" without one.
+    """
+
+    key: str
+    revision: str = ""
+    bytes: int = 0
+    room: int = 0
+    token_secret: str = ""
+    token_key: str = ""
+
+    @property
+    def seconds(self) -> int:
+        """What it may take from a slow store."""
+        return self.bytes // _SLOW_STORE_BYTES_PER_SECOND
+
+
 class WeightsMount(_Wire, frozen=True, kw_only=True):
     """Where the engine finds the weights: the folder `path` of its container.
 
-    `claim` is the PersistentVolumeClaim that is mounted for it, "" for a folder of the image.
+    `claim` is the PersistentVolumeClaim that is mounted for it, "" for a folder of the image and
+    for what is downloaded, of which `fetch` tells. `cache_claim` is the claim that keeps downloads
+    and compiled kernels, "" for the pod's own volume.
     """
 
     uri: str
     path: str
     claim: str = ""
+    fetch: FetchPlan | None = None
+    cache_claim: str = ""
 
 
 class NodeOperator(StrEnum):

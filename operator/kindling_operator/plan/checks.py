@@ -49,16 +49,40 @@ def field_is_not_yet_supported(subject: Subject) -> Verdict | None:
 
 
 def weights_are_nowhere(subject: Subject) -> Verdict | None:
-    """Without a URI the catalog's repository is meant, and nothing is downloaded yet."""
-    weights = subject.spec.model.weights
-    if weights is not None and weights.uri is not None:
+    """Without a URI the catalog's repository is meant, if there is one."""
+    if subject.weights.uri is not None:
         return None
-    repository = subject.architecture.checkpoints[0].repository
-    source = f" and downloading {repository} is not supported by this version" if repository else ""
+    if all(checkpoint.repository for checkpoint in subject.architecture.checkpoints):
+        return None
     return refusal(
-        Reason.NOT_YET_SUPPORTED,
-        f"spec.model.weights.uri is not given{source}: copy the weights to a"
-        " PersistentVolumeClaim and write pvc://CLAIM/PATH.",
+        Reason.INVALID_SPEC,
+        f"spec.model.weights.uri is not given and no repository of {subject.entry.name} is known:"
+        " write hf://ORG/NAME, s3://BUCKET/PREFIX or pvc://CLAIM/PATH.",
+    )
+
+
+def weights_uri_is_short(subject: Subject) -> Verdict | None:
+    """What a download needs beside the scheme."""
+    uri = subject.weights.uri or ""
+    scheme, _, rest = uri.partition("://")
+    if scheme == "hf" and not all(rest.partition("/")[::2]):
+        lacks, fix = "names no repository", "hf://ORG/NAME"
+    elif scheme == "az" and not rest.partition("/")[0].partition("@")[2]:
+        lacks, fix = "names no storage account", "az://CONTAINER@ACCOUNT/PREFIX"
+    else:
+        return None
+    return refusal(Reason.INVALID_SPEC, f"spec.model.weights.uri {uri} {lacks}: write {fix}.")
+
+
+def token_is_for_nobody(subject: Subject) -> Verdict | None:
+    """Object stores know the pod by its ServiceAccount, and what is local asks for nothing."""
+    uri = subject.weights.uri
+    if subject.weights.token_secret_ref is None or uri is None or uri.startswith("hf://"):
+        return None
+    return refusal(
+        Reason.INVALID_SPEC,
+        f"spec.model.weights.tokenSecretRef is for hf:// and spec.model.weights.uri is {uri}:"
+        " remove it.",
     )
 
 
@@ -164,6 +188,8 @@ def drain_is_longer_than_a_week(subject: Subject) -> Verdict | None:
 
 CHECKS: tuple[Check, ...] = (
     field_is_not_yet_supported,
+    weights_uri_is_short,
+    token_is_for_nobody,
     architecture_does_not_add_up,
     serving.architecture_is_gone_from_vllm,
     class_generates_no_text,

@@ -16,7 +16,7 @@ from kindling_operator.plan.capabilities import (
     runtime_for,
 )
 from kindling_operator.plan.media import encoder_bytes, takes_media
-from kindling_operator.plan.mounts import LOCAL_SCHEMES, weights_mount
+from kindling_operator.plan.mounts import LOCAL_SCHEMES, is_local, weights_mount
 from kindling_operator.plan.refusal import refusal
 from kindling_operator.plan.rules.features import asked_host_memory
 from kindling_operator.plan.rules.hardware import transformers_problem
@@ -121,7 +121,8 @@ def adapters_are_for_other_models(subject: Subject) -> Verdict | None:
 def adapter_is_out_of_reach(subject: Subject) -> Verdict | None:
     """Adapters lie beside the weights or in the image; nothing is downloaded yet."""
     weights = subject.spec.model.weights
-    claim = weights_mount(weights.uri).claim if weights is not None and weights.uri else ""
+    given = weights.uri if weights is not None else None
+    claim = weights_mount(given).claim if given and is_local(given) else ""
     for adapter in subject.spec.serving.adapters:
         scheme = adapter.uri.partition("://")[0]
         if scheme == "file" or (scheme == "pvc" and weights_mount(adapter.uri).claim == claim):

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import msgspec
 
-from kindling_operator.model.api_model import Weights
 from kindling_operator.model.api_placement import Placement, Runtime
 from kindling_operator.model.api_serving import Frontend
 from kindling_operator.model.architecture import Device
@@ -35,7 +34,7 @@ from kindling_operator.plan.command import engine_arguments, engine_env
 from kindling_operator.plan.devices import GPU_TOLERATION
 from kindling_operator.plan.media import allowed_domains
 from kindling_operator.plan.memory import GIB, shared_memory, storage_items, total
-from kindling_operator.plan.mounts import weights_mount
+from kindling_operator.plan.mounts import downloaded, weights_of
 from kindling_operator.plan.offload import host_tier, kv_layout_of
 from kindling_operator.plan.ranks import group_plan, rank_arguments
 from kindling_operator.plan.refusal import rejected
@@ -58,7 +57,7 @@ _LONGEST_STARTUP = 6 * 86_400
 def engine_plan(subject: Subject, option: Option, found: Search) -> EnginePlan:
     """Everything that a replica of `option` runs; `found` gives the options not taken."""
     sizing = option.sizing
-    weights = weights_mount((subject.spec.model.weights or Weights()).uri or "")
+    weights = weights_of(subject.weights, option.checkpoint)
     drain = ceil(duration_seconds(subject.spec.rollout.drain_deadline))
     startup = _startup_seconds(option)
     tier = _tier(option)
@@ -107,7 +106,7 @@ def _pod(subject: Subject, option: Option) -> PodPlan:
         cpu_millis=option.sizing.cpu_millis,
         memory=option.sizing.memory,
         shared_memory=shared_memory(option.sizing.per_pod),
-        ephemeral=total(storage_items()),
+        ephemeral=total(storage_items(downloaded=downloaded(subject.weights, option.checkpoint))),
         service_account=runtime.service_account_name or subject.model.key.name,
         own_account=runtime.service_account_name is None,
         image_pull_policy=environment.image_pull_policy,

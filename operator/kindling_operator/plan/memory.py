@@ -120,12 +120,22 @@ def gpu_items(
     parts = weight_parts(architecture, checkpoint, draft=load.draft, modalities=load.modalities)
     weights = gpu_weights(parts, architecture, layout)
     step = (*_step_items(architecture, layout, load), *_fixed_items(architecture, layout, load))
-    known = measured or {}
-    if WEIGHTS in known:
-        weights = (MemoryItem(item=WEIGHTS, bytes=known[WEIGHTS], basis=Basis.MEASURED),)
-    if ACTIVATIONS in known:
-        step = tuple(item for item in step if item.item != LOGITS)
-    return (*weights, *(_told(item, known) for item in step))
+    return with_measured((*weights, *step), measured or {})
+
+
+def with_measured(
+    items: tuple[MemoryItem, ...], measured: Mapping[str, int]
+) -> tuple[MemoryItem, ...]:
+    """The lines of one GPU with what a replica measured in their places; those of weights come
+    first, up to the activations."""
+    names = [item.item for item in items]
+    first = names.index(ACTIVATIONS) if ACTIVATIONS in names else 0
+    weights, rest = items[:first], items[first:]
+    if WEIGHTS in measured and weights:
+        weights = (MemoryItem(item=WEIGHTS, bytes=measured[WEIGHTS], basis=Basis.MEASURED),)
+    if ACTIVATIONS in measured:
+        rest = tuple(item for item in rest if item.item != LOGITS)
+    return (*weights, *(_told(item, measured) for item in rest))
 
 
 def _told(item: MemoryItem, measured: Mapping[str, int]) -> MemoryItem:
@@ -205,6 +215,12 @@ def cpu_pod_items(checkpoint: Checkpoint, kv_bytes: int) -> tuple[MemoryItem, ..
         _about("Processes", _CPU_PROCESSES),
         _about(SHARED_MEMORY, _CPU_SHARED),
     )
+
+
+def download_room(size: int) -> int:
+    """Bytes of a volume that takes a download of about `size`: a repository holds more than the
+    tensors, and an estimate of them is only that."""
+    return size + size // 20 + GIB
 
 
 def storage_items(*, downloaded: int = 0) -> tuple[MemoryItem, ...]:

@@ -15,17 +15,23 @@ from msgspec import structs
 
 from kindling_operator.model.api import InferenceModelSpec
 from kindling_operator.model.api_cache import Cache
+from kindling_operator.model.api_model import Weights
 from kindling_operator.model.api_placement import Gpu, Placement, Runtime
 from kindling_operator.model.api_serving import Serving
 from kindling_operator.model.parse import ParsedModel
+from kindling_operator.plan.mounts import takes_room
 from kindling_operator.plan.subject import Subject
 
 _Part = TypeVar("_Part")
 
+_ELSEWHERE = Weights(uri="file:///")
+"""Weights that take nothing of the pod's own storage, wherever they are."""
+
 
 def searched(subject: Subject) -> Subject:
-    """The model without what no search looks at: where its weights are, what users call it, its own
-    arguments, who it is towards registries and stores, and how it comes to its replicas."""
+    """The model without what no search looks at: where its weights are, but for whether each pod
+    has to have room for them, what users call it, its own arguments, who it is towards registries
+    and stores, and how it comes to its replicas."""
     spec = subject.spec
     placement, runtime = spec.placement or Placement(), spec.runtime or Runtime()
     serving = structs.replace(spec.serving, served_name=None, extra_args=(), media_domains=())
@@ -35,6 +41,7 @@ def searched(subject: Subject) -> Subject:
         structs.replace(placement, priority_class_name=None),
         structs.replace(runtime, image_pull_secrets=(), service_account_name=None),
         structs.replace(spec.cache or Cache(), object_store=None),
+        weights=None if takes_room(subject.weights) else _ELSEWHERE,
     )
 
 
@@ -61,11 +68,17 @@ def question_of(subject: Subject) -> Hashable:
 
 
 def _asking(
-    subject: Subject, serving: Serving, placement: Placement, runtime: Runtime, cache: Cache
+    subject: Subject,
+    serving: Serving,
+    placement: Placement,
+    runtime: Runtime,
+    cache: Cache,
+    *,
+    weights: Weights | None = None,
 ) -> Subject:
     """The model with nothing but these in its spec; an empty one says as much as none."""
     spec = InferenceModelSpec(
-        model=structs.replace(subject.spec.model, weights=None),
+        model=structs.replace(subject.spec.model, weights=weights),
         serving=serving,
         placement=_if_said(placement, Placement()),
         runtime=_if_said(runtime, Runtime()),

@@ -22,6 +22,7 @@ from kindling_operator.plan.fleet import Fleet, Pool, pool_of
 from kindling_operator.plan.hosttier import with_bytes, with_tier
 from kindling_operator.plan.layouts import Extent, layouts
 from kindling_operator.plan.memory import storage_items, total
+from kindling_operator.plan.mounts import downloaded
 from kindling_operator.plan.no_layout import no_layout
 from kindling_operator.plan.pins import pins_of, wants_several
 from kindling_operator.plan.question import question_of, searched
@@ -108,7 +109,9 @@ class Option:
             nodes=self.layout.nodes,
             cpu_millis=self.sizing.cpu_millis,
             memory=self.sizing.memory,
-            ephemeral=total(storage_items()),
+            ephemeral=total(
+                storage_items(downloaded=downloaded(self.subject.weights, self.checkpoint))
+            ),
             one_clique=self.layout.tensor_spans_nodes,
         )
 

@@ -29,21 +29,28 @@ def claim_shortfall(
 
     One that is merely Pending is fine: a storage class may bind it to the first pod.
     """
-    if not weights.claim:
-        return None
-    found = next((c for c in claims if (c.namespace, c.name) == (namespace, weights.claim)), None)
-    name = f"PersistentVolumeClaim {namespace}/{weights.claim} ({weights.uri})"
+    named = (
+        (weights.claim, weights.uri, "spec.model.weights.uri"),
+        (weights.cache_claim, "the cache", "spec.model.weights.cacheClaim"),
+    )
+    known = {(claim.namespace, claim.name): claim for claim in claims}
+    verdicts = (
+        _claim_problem(f"PersistentVolumeClaim {namespace}/{name} ({use})", field, found)
+        for name, use, field in named
+        if name
+        for found in (known.get((namespace, name)),)
+    )
+    return next((verdict for verdict in verdicts if verdict is not None), None)
+
+
+def _claim_problem(name: str, field: str, found: ClaimView | None) -> Verdict | None:
     if found is None:
         return _waiting(
-            Reason.CLAIM_NOT_BOUND,
-            f"{name} does not exist: create it, or correct spec.model.weights.uri.",
+            Reason.CLAIM_NOT_BOUND, f"{name} does not exist: create it, or correct {field}."
         )
     if found.terminating or found.phase == "Lost":
         state = "is being deleted" if found.terminating else "has lost its volume"
-        return _waiting(
-            Reason.CLAIM_NOT_BOUND,
-            f"{name} {state}: name another claim in spec.model.weights.uri.",
-        )
+        return _waiting(Reason.CLAIM_NOT_BOUND, f"{name} {state}: name another claim in {field}.")
     return None
 
 

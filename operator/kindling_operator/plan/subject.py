@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kindling_operator.model.api import InferenceModelSpec
-from kindling_operator.model.api_model import ModelName
+from kindling_operator.model.api_model import ModelName, Weights
 from kindling_operator.model.architecture import Architecture, CatalogEntry, Modality
 from kindling_operator.model.parse import ParsedModel
 from kindling_operator.model.snapshot import Environment
@@ -22,6 +22,10 @@ class Subject:
     @property
     def spec(self) -> InferenceModelSpec:
         return self.model.spec
+
+    @property
+    def weights(self) -> Weights:
+        return self.spec.model.weights or Weights()
 
     @property
     def architecture(self) -> Architecture:

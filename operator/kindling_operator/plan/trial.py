@@ -32,11 +32,13 @@ class Policy:
     on_failure: OnFailure
 
     def deadline_of(self, revision: Revision) -> timedelta:
-        """How long this revision may take: never less than its runtime gives the engine, unless
-        the user wants it so."""
+        """How long this revision may take: never less than its runtime gives the engine, and a
+        download before it, unless the user wants it so."""
         if self.deadline is not None:
             return self.deadline
-        return max(DEADLINE, timedelta(seconds=revision.plan.startup_seconds))
+        fetch = revision.plan.weights.fetch
+        seconds = revision.plan.startup_seconds + (fetch.seconds if fetch is not None else 0)
+        return max(DEADLINE, timedelta(seconds=seconds))
 
 
 @dataclass(frozen=True, slots=True)

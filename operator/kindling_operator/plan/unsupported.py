@@ -10,9 +10,7 @@ from dataclasses import dataclass
 
 from kindling_operator.model.api import InferenceModelSpec
 from kindling_operator.model.api_cache import Cache
-from kindling_operator.model.api_model import Weights
 from kindling_operator.model.api_serving import Gateway
-from kindling_operator.plan.mounts import LOCAL_SCHEMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,36 +40,11 @@ def _if(asked: object) -> str | None:
     return "" if asked else None
 
 
-def _weights(spec: InferenceModelSpec) -> Weights:
-    return spec.model.weights or Weights()
-
-
 def _cache(spec: InferenceModelSpec) -> Cache:
     return spec.cache or Cache()
 
 
-def _remote_uri(spec: InferenceModelSpec) -> str | None:
-    uri = _weights(spec).uri
-    return uri if uri is not None and uri.partition("://")[0] not in LOCAL_SCHEMES else None
-
-
 UNSUPPORTED: tuple[Unsupported, ...] = (
-    Unsupported(
-        "spec.model.weights.uri",
-        _remote_uri,
-        "copy the weights to a PersistentVolumeClaim and write pvc://CLAIM/PATH",
-        known="This version downloads nothing: pvc:// and file:// are supported.",
-    ),
-    Unsupported(
-        "spec.model.weights.tokenSecretRef",
-        lambda s: _if(_weights(s).token_secret_ref),
-        "nothing is downloaded, remove it",
-    ),
-    Unsupported(
-        "spec.model.weights.cacheClaim",
-        lambda s: _if(_weights(s).cache_claim),
-        "remove it, the pod's own ephemeral volume is used",
-    ),
     Unsupported(
         "spec.serving.disaggregation",
         lambda s: _if(s.serving.disaggregation),

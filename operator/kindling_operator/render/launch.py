@@ -1,6 +1,7 @@
 """The launch plan of a pod: the part of the engine plan that the runtime obeys."""
 
 from kindling_operator.model.plan import EnginePlan, GroupPlan
+from kindling_operator.render.fetching import launch_weights
 from kindling_runtime import contract
 
 _ENDPOINT_SECONDS = 5
@@ -24,7 +25,7 @@ def launch_plan(plan: EnginePlan) -> contract.LaunchPlan:
     on_cpu = plan.gpu is None
     return contract.LaunchPlan(
         model=contract.Model(name=plan.model, served_name=plan.served_name),
-        weights=contract.Weights(uri=plan.weights.uri, path=plan.weights.path),
+        weights=launch_weights(plan),
         engine=contract.Engine(argv=plan.argv, env=plan.env),
         probe=contract.Probe(startup_seconds=plan.startup_seconds),
         drain=drain(plan),
@@ -34,7 +35,7 @@ def launch_plan(plan: EnginePlan) -> contract.LaunchPlan:
             kv_tokens=plan.kv.tokens if on_cpu else None,
             max_model_len=plan.context_length,
         ),
-        group=_group(plan.group) if plan.group is not None else None,
+        group=_group(plan, plan.group) if plan.group is not None else None,
         front=contract.Front(settle_seconds=_ENDPOINT_SECONDS) if _has_front(plan) else None,
     )
 
@@ -44,13 +45,15 @@ def _has_front(plan: EnginePlan) -> bool:
     return contract.FRONT_ARGUMENT in plan.argv
 
 
-def _group(group: GroupPlan) -> contract.Group:
+def _group(plan: EnginePlan, group: GroupPlan) -> contract.Group:
+    fetch = plan.weights.fetch
     return contract.Group(
         ranks=tuple(
             contract.Rank(argv=arguments, serves=serves)
             for arguments, serves in zip(group.rank_arguments, group.serving, strict=True)
         ),
-        gather_seconds=_GATHER_SECONDS,
+        # Pods that find the weights in the cache wait for one that has to download them.
+        gather_seconds=_GATHER_SECONDS + (fetch.seconds if fetch is not None else 0),
     )
 
 

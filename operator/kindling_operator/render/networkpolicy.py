@@ -48,6 +48,8 @@ def network_policy(owner: Metadata, plans: Iterable[EnginePlan]) -> Manifest:
         egress.append({"to": [members], "ports": [{"protocol": "TCP"}]})
     if any(plan.media_domains for plan in every):
         egress.append(_media())
+    if any(plan.weights.fetch is not None for plan in every):
+        egress += [_stores(), _identities()]
     return manifest(
         NETWORK_POLICY,
         metadata(owner, owner.key.name, component="network"),
@@ -73,6 +75,24 @@ def _clients() -> dict[str, Any]:
 def _dns() -> dict[str, Any]:
     """To any address: node-local caches answer from one that no selector matches."""
     return {"ports": [{"port": _DNS_PORT, "protocol": name} for name in ("UDP", "TCP")]}
+
+
+def _stores() -> dict[str, Any]:
+    """Any address: stores are in private networks too. A policy is of the whole pod, so the engine
+    could go there as well; what it may fetch its own list decides."""
+    return {"ports": [{"port": 443, "protocol": "TCP"}]}
+
+
+def _identities() -> dict[str, Any]:
+    """Where a node gives its pods the credentials of their ServiceAccount: GKE (docs: workload
+    identity, network policies) and EKS Pod Identity (docs: how it works)."""
+    return {
+        "to": [
+            {"ipBlock": {"cidr": cidr}}
+            for cidr in ("169.254.169.252/32", "169.254.169.254/32", "169.254.170.23/32")
+        ],
+        "ports": [{"port": port, "protocol": "TCP"} for port in (80, 987, 988)],
+    }
 
 
 def _media() -> dict[str, Any]:

@@ -18,6 +18,14 @@ from kindling_operator.model.names import (
 from kindling_operator.model.names import revision_object_name as object_name
 from kindling_operator.model.plan import EnginePlan
 from kindling_operator.plan.mounts import WEIGHTS_ROOT
+from kindling_operator.render.fetching import (
+    cache_volumes,
+    engine_environment,
+    engine_mounts,
+    fetch_container,
+    fetches,
+    owning_group,
+)
 from kindling_operator.render.launch import drain, launch_plan
 from kindling_operator.render.metadata import labels, leader_selector
 from kindling_operator.render.quantities import cpu_quantity, memory_quantity
@@ -52,7 +60,6 @@ _ENVIRONMENT = {
     "VLLM_CACHE_ROOT": "/tmp/vllm",
     "FLASH_ATTENTION_CUTE_DSL_CACHE_DIR": "/tmp/vllm/cute",
 }
-
 
 # vLLM tells the others of a group this address; it would guess by a route to the internet.
 _OWN_ADDRESS = {"name": "VLLM_HOST_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
@@ -91,13 +98,21 @@ def _template(
                 "runAsUser": _USER,
                 "runAsGroup": _USER,
                 "seccompProfile": {"type": "RuntimeDefault"},
+                **owning_group(plan, _USER),
             },
+            **_before_the_engine(plan),
             "containers": [_engine(plan, serves=serves)],
             "volumes": _volumes(key, revision, plan),
             **_placement(plan),
             **_affinity(key, plan),
         },
     }
+
+
+def _before_the_engine(plan: EnginePlan) -> dict[str, Any]:
+    if not fetches(plan):
+        return {}
+    return {"initContainers": [fetch_container(plan, security=_security())]}
 
 
 def _engine(plan: EnginePlan, *, serves: bool) -> dict[str, Any]:
@@ -107,7 +122,7 @@ def _engine(plan: EnginePlan, *, serves: bool) -> dict[str, Any]:
         "imagePullPolicy": plan.pod.image_pull_policy,
         "command": ["kindling-runtime", "serve", "--plan", PLAN_PATH],
         "env": [
-            *({"name": name, "value": value} for name, value in sorted(_ENVIRONMENT.items())),
+            *_environment(plan),
             *(() if plan.group is None else (_OWN_ADDRESS,)),
         ],
         "ports": [
@@ -120,13 +135,26 @@ def _engine(plan: EnginePlan, *, serves: bool) -> dict[str, Any]:
         "livenessProbe": _probe(LIVE_PATH, period=10, failures=3),
         "terminationMessagePath": TERMINATION_LOG_PATH,
         "terminationMessagePolicy": "File",
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": _security(),
         "volumeMounts": _mounts(plan),
     }
+
+
+def _security() -> dict[str, Any]:
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def _environment(plan: EnginePlan) -> tuple[dict[str, Any], ...]:
+    """The plain variables; those of a cache replace what else would be in /tmp."""
+    own = engine_environment(plan)
+    replaced = {each["name"] for each in own}
+    rest = {name: value for name, value in _ENVIRONMENT.items() if name not in replaced}
+    found = (*({"name": name, "value": value} for name, value in rest.items()), *own)
+    return tuple(sorted(found, key=lambda each: str(each["name"])))
 
 
 def _port(name: str, number: int) -> dict[str, Any]:
@@ -175,7 +203,7 @@ def _volumes(key: Key, revision: str, plan: EnginePlan) -> list[dict[str, Any]]:
     if plan.weights.claim:
         claim = {"claimName": plan.weights.claim, "readOnly": True}
         volumes.append({"name": "weights", "persistentVolumeClaim": claim})
-    return volumes
+    return [*volumes, *cache_volumes(plan)]
 
 
 def _mounts(plan: EnginePlan) -> list[dict[str, Any]]:
@@ -186,7 +214,7 @@ def _mounts(plan: EnginePlan) -> list[dict[str, Any]]:
     ]
     if plan.weights.claim:
         mounts.append({"name": "weights", "mountPath": WEIGHTS_ROOT, "readOnly": True})
-    return mounts
+    return [*mounts, *engine_mounts(plan)]
 
 
 def _placement(plan: EnginePlan) -> dict[str, Any]:

@@ -63,16 +63,6 @@ def test_field_is_refused_by_name(path: str) -> None:
     assert found.manifests() == ()
 
 
-def test_remote_weights_are_refused_by_name_and_value() -> None:
-    found = cluster({"model": {"weights": {"uri": "hf://RecursiveSI/flint"}}}).decide()
-
-    assert found.refused is not None
-    assert found.refused.message == (
-        "spec.model.weights.uri hf://RecursiveSI/flint is not supported by this version: copy the"
-        " weights to a PersistentVolumeClaim and write pvc://CLAIM/PATH."
-    )
-
-
 def test_another_content_of_the_weights_is_another_revision() -> None:
     first, second = (
         wanted_hash(cluster({"model": {"weights": {"revision": name}}}).models[KEY])  # type: ignore[arg-type]

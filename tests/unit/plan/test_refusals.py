@@ -82,18 +82,32 @@ CASES = {
         Reason.INVALID_SPEC,
         "spec.rollout.drainDeadline 200h exceeds 168h, the longest that a pod waits: lower it.",
     ),
-    "no weights, and a repository that nothing downloads from": Case(
-        {"model": {"name": "flint"}},
-        Reason.NOT_YET_SUPPORTED,
-        "spec.model.weights.uri is not given and downloading hf://RecursiveSI/flint is not"
-        " supported by this version: copy the weights to a PersistentVolumeClaim and write"
-        " pvc://CLAIM/PATH.",
+    "a repository without its name": Case(
+        merged(tiny_spec(), {"model": {"weights": {"uri": "hf://tiny"}}}),
+        Reason.INVALID_SPEC,
+        "spec.model.weights.uri hf://tiny names no repository: write hf://ORG/NAME.",
     ),
-    "no weights at all": Case(
+    "a token for a store that asks for none": Case(
+        merged(
+            tiny_spec(),
+            {
+                "model": {
+                    "weights": {
+                        "uri": "s3://weights/tiny",
+                        "tokenSecretRef": {"name": "hf", "key": "token"},
+                    }
+                }
+            },
+        ),
+        Reason.INVALID_SPEC,
+        "spec.model.weights.tokenSecretRef is for hf:// and spec.model.weights.uri is"
+        " s3://weights/tiny: remove it.",
+    ),
+    "no weights, and a model whose repository nobody knows": Case(
         {"model": {"name": "custom", "custom": tiny_architecture()}},
-        Reason.NOT_YET_SUPPORTED,
-        "spec.model.weights.uri is not given: copy the weights to a PersistentVolumeClaim and"
-        " write pvc://CLAIM/PATH.",
+        Reason.INVALID_SPEC,
+        "spec.model.weights.uri is not given and no repository of custom is known: write"
+        " hf://ORG/NAME, s3://BUCKET/PREFIX or pvc://CLAIM/PATH.",
     ),
     "an argument that the plan owns": Case(
         tiny_spec(serving={"extraArgs": ["--max-model-len=99"]}),
