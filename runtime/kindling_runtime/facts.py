@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from kindling_runtime.contract import GroupStatus, PluginStatus, Traffic
+from kindling_runtime.contract import EngineFacts, GroupStatus, PluginStatus, Traffic
 from kindling_runtime.state import State
 
 
@@ -23,3 +23,5 @@ class Facts:
     group: GroupStatus | None = None
     traffic: Traffic | None = None
     plugins: tuple[PluginStatus, ...] = ()
+    loaded_bytes: int | None = None
+    engine: EngineFacts | None = None

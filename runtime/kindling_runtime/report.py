@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -43,10 +44,7 @@ def status(
         ready=state.ready,
         alive=state.alive,
         model=plan.model,
-        engine=EngineStatus(
-            pid=facts.engine_pid if state.engine is EngineState.RUNNING else None,
-            started_at=_moment(facts.engine_started),
-        ),
+        engine=_engine(facts),
         evidence=Evidence(
             first_token_seconds=facts.first_token_seconds,
             last_token_at=_moment(state.last_token),
@@ -59,9 +57,27 @@ def status(
         expected=plan.expected,
         models_answers=models_answers,
         group=facts.group,
-        facts=told,
+        facts=_both(facts.engine, told),
         traffic=facts.traffic,
         plugins=facts.plugins,
+    )
+
+
+def _engine(facts: Facts) -> EngineStatus:
+    state = facts.state
+    return EngineStatus(
+        pid=facts.engine_pid if state.engine is EngineState.RUNNING else None,
+        started_at=_moment(facts.engine_started),
+        read_bytes=facts.loaded_bytes if state.phase is Phase.LOADING else None,
+    )
+
+
+def _both(workers: EngineFacts | None, told: EngineFacts | None) -> EngineFacts | None:
+    """What the workers wrote, beside what the engine's metrics tell once it serves."""
+    if told is None or workers is None:
+        return told
+    return msgspec.structs.replace(
+        told, attention_backends=workers.attention_backends, memory=workers.memory
     )
 
 

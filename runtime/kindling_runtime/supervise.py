@@ -33,7 +33,7 @@ from kindling_runtime.group import Seat, seat_of
 from kindling_runtime.lifecycle import Lifecycle
 from kindling_runtime.loading import LoadWatch
 from kindling_runtime.membership import Member
-from kindling_runtime.plugins import record, registry
+from kindling_runtime.plugins import record, registry, telling
 from kindling_runtime.probe import Prober
 from kindling_runtime.reaper import Reaper
 from kindling_runtime.state import (
@@ -80,14 +80,7 @@ class Supervisor:
         self._started = started
         self._shared_memory = shared_memory
         self._tell = changed
-        self._lifecycle = Lifecycle(
-            probe=plan.probe,
-            drain=plan.drain,
-            started=started,
-            gather_seconds=0 if member is None else member.group.gather_seconds,
-            follows=member is not None and not member.serves,
-            front=plan.front,
-        )
+        self._lifecycle = _lifecycle(plan, member, started)
         self._state = self._lifecycle.begin()
         self._moved = asyncio.Event()
         self._start_over = asyncio.Event()
@@ -158,6 +151,8 @@ class Supervisor:
             ),
             traffic=None if counts is None else traffic(counts),
             plugins=record.read(self._plugin_folder(), registry.NAMES),
+            loaded_bytes=None if self._load is None else self._load.work.read,
+            engine=telling.read(self._plugin_folder()),
         )
 
     def _listen_to_signals(self) -> None:
@@ -318,6 +313,17 @@ class Supervisor:
             self._engine.terminate()
         else:
             self._engine.kill()
+
+
+def _lifecycle(plan: LaunchPlan, member: Member | None, started: float) -> Lifecycle:
+    return Lifecycle(
+        probe=plan.probe,
+        drain=plan.drain,
+        started=started,
+        gather_seconds=0 if member is None else member.group.gather_seconds,
+        follows=member is not None and not member.serves,
+        front=plan.front,
+    )
 
 
 def _keeper() -> Keeper | None:

@@ -10,6 +10,7 @@ from typing import Final
 import aiohttp
 import msgspec
 
+from kindling_operator.model.quantities import format_bytes
 from kindling_operator.model.reports import Report
 from kindling_runtime.contract import STATUS_PATH, Phase
 
@@ -19,7 +20,6 @@ LARGEST_BYTES: Final = 65_536
 """A status is about 2 KB."""
 AT_ONCE: Final = 32
 """Pods that are read at the same time."""
-_STARTING: Final = frozenset({Phase.STARTING.value, Phase.LOADING.value, "Downloading"})
 _LONGEST: Final = 200
 
 
@@ -41,11 +41,16 @@ class _Facts(msgspec.Struct, rename="camel"):
     memory: tuple[_Used, ...] = ()
 
 
+class _Engine(msgspec.Struct, rename="camel"):
+    read_bytes: int | None = None
+
+
 class _Told(msgspec.Struct, rename="camel"):
     """The part of a runtime's status that matters here, of this contract's version or another."""
 
     phase: str = ""
-    progress: str = ""
+    message: str = ""
+    engine: _Engine | None = None
     facts: _Facts | None = None
 
 
@@ -82,13 +87,21 @@ def parse(body: bytes) -> Report | None:
         return None
     facts = found.facts or _Facts()
     return Report(
-        progress=_one_line(found.progress) if found.phase in _STARTING else "",
+        progress=_progress(found),
         kv_blocks=facts.kv_blocks,
         kv_tokens=facts.kv_tokens,
         cache_dtype=facts.cache_dtype,
         backends=tuple(sorted((each.group, each.backend) for each in facts.attention_backends)),
         memory=tuple(sorted((each.item, each.bytes) for each in facts.memory)),
     )
+
+
+def _progress(found: _Told) -> str:
+    """How far a start is: what a download says of itself, or what a loading engine has read."""
+    if found.phase == Phase.DOWNLOADING:
+        return _one_line(found.message)
+    read = found.engine.read_bytes if found.engine is not None else None
+    return f"has read {format_bytes(read)}" if found.phase == Phase.LOADING and read else ""
 
 
 def _one_line(text: str) -> str:

@@ -9,7 +9,9 @@ from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.plan import EnginePlan, Revision, Verdict
 from kindling_operator.model.reports import Report
 from kindling_operator.model.snapshot import Snapshot
-from kindling_operator.model.status import Basis, MemoryItem
+from kindling_operator.model.status import MemoryItem
+from kindling_operator.plan.listing import joined
+from kindling_operator.plan.memory import with_measured
 from kindling_operator.report.replicas import Replicas
 
 _Check = Callable[[EnginePlan, Report], str | None]
@@ -48,12 +50,7 @@ def measured_items(
         if report is not None and pod.revision == revision.hash:
             for item, size in report.memory:
                 found[item] = max(size, found.get(item, 0))
-    return tuple(
-        MemoryItem(item=each.item, bytes=found[each.item], basis=Basis.MEASURED)
-        if each.item in found
-        else each
-        for each in items
-    )
+    return with_measured(items, found)
 
 
 def _kv_blocks(plan: EnginePlan, report: Report) -> str | None:
@@ -81,11 +78,13 @@ def _cache_dtype(plan: EnginePlan, report: Report) -> str | None:
 
 
 def _backends(plan: EnginePlan, report: Report) -> str | None:
-    has = dict(report.backends)
-    for each in plan.attention_backends:
-        found = has.get(each.group, each.backend)
-        if found != each.backend:
-            return f"runs {each.group} with {found} and the plan says {each.backend}"
+    """vLLM names a group by its window, not as the plan does: a kernel that the plan has for none
+    is another one."""
+    planned = tuple(dict.fromkeys(each.backend for each in plan.attention_backends))
+    for group, backend in report.backends:
+        if planned and backend not in planned:
+            told = joined(planned, "and")
+            return f"runs its layers of {group} with {backend} and the plan says {told}"
     return None
 
 

@@ -41,10 +41,9 @@ def scheduled(
             )
     for pod in replicas.of(PodState.IMAGE):
         return failures.image(pod, revision, ConditionType.SCHEDULED)
-    hash_ = revision.hash if revision is not None else None
+    hash_, group = (revision.hash, revision.plan.group) if revision is not None else (None, None)
     living = [pod for pod in replicas.living if hash_ in {None, pod.revision}]
     stuck = [pod for pod in replicas.of(PodState.UNSCHEDULABLE) if pod in living]
-    group = revision.plan.group if revision is not None else None
     if stuck and group is not None:
         return _half_group(stuck[0], replicas.members.get(stuck[0].group, ()), group)
     if stuck:

@@ -12,10 +12,12 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class EngineStatus(_Report, frozen=True, kw_only=True):
-    """The engine process; `started_at` in RFC 3339."""
+    """The engine process; `started_at` in RFC 3339, `read_bytes` what it had read at the last look
+    while it loads."""
 
     pid: int | None
     started_at: str | None
+    read_bytes: int | None = None
 
 
 class Evidence(_Report, frozen=True, kw_only=True):

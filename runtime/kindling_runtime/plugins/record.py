@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from kindling_runtime.contract import PluginState, PluginStatus
+from kindling_runtime.plugins import telling
 
 FOLDER_VARIABLE: Final = "KINDLING_PLUGINS_FOLDER"
 FOLDER: Final = Path("/tmp/kindling/plugins")
@@ -34,7 +35,7 @@ def write(folder: Path, states: Sequence[PluginStatus]) -> None:
 
 def forget(folder: Path) -> None:
     """Delete what processes of an earlier engine wrote."""
-    for file in folder.glob("*.json"):
+    for file in (*folder.glob("*.json"), *folder.glob(f"*{telling.SUFFIX}")):
         with contextlib.suppress(OSError):
             file.unlink()
 

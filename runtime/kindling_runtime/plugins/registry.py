@@ -11,7 +11,7 @@ import os
 from typing import Any, Final
 
 from kindling_runtime.contract import PluginState, PluginStatus
-from kindling_runtime.plugins import record, replacing
+from kindling_runtime.plugins import record, replacing, telling
 from kindling_runtime.plugins.plugin import Host, Plugin, why_off
 from kindling_runtime.plugins.split_kv import SPLIT_KV
 
@@ -24,11 +24,16 @@ _log = logging.getLogger("vllm.kindling")  # below vLLM's own logger, or nobody 
 @functools.cache
 def load() -> None:
     """Engage what applies, once in a process, and record what became of each plugin."""
+    folder = record.folder_of(os.environ)
+    try:
+        telling.engage(folder)
+    except Exception:
+        _log.exception("what the engine runs with will not be reported")
     try:
         states = _states()
         for each in states:
             _log.info("plugin %s is %s: %s", each.name, each.state, each.why)
-        record.write(record.folder_of(os.environ), states)
+        record.write(folder, states)
     except Exception:
         _log.exception("what became of the plugins of kindling-runtime is not reported")
 

@@ -17,8 +17,11 @@ GPU = structs.replace(
         product="NVIDIA-H200",
         architecture="amd64",
         memory_items=(
-            MemoryItem(item="Weights", bytes=100, basis=Basis.EXACT),
+            MemoryItem(item="Attention", bytes=90, basis=Basis.EXACT),
+            MemoryItem(item="Routed experts", bytes=10, basis=Basis.EXACT),
             MemoryItem(item="Activations", bytes=200, basis=Basis.ESTIMATED),
+            MemoryItem(item="Logits", bytes=20, basis=Basis.ESTIMATED),
+            MemoryItem(item="CUDA graphs", bytes=5, basis=Basis.ESTIMATED),
         ),
     ),
     attention_backends=(AttentionBackend(group="full", backend="FLASH_ATTN"),),
@@ -55,8 +58,8 @@ DIFFERENT = {
     ),
     "another kernel": (
         GPU,
-        Report(kv_blocks=128, backends=(("full", "TRITON_ATTN"),)),
-        "runs full with TRITON_ATTN and the plan says FLASH_ATTN",
+        Report(kv_blocks=128, backends=(("full length", "TRITON_ATTN"),)),
+        "runs its layers of full length with TRITON_ATTN and the plan says FLASH_ATTN",
     ),
 }
 
@@ -72,7 +75,7 @@ SAME = {
     "equal": (PLAN, Report(kv_blocks=128, kv_tokens=2048, cache_dtype="auto")),
     "the model's own type, said": (PLAN, Report(kv_blocks=128, cache_dtype="bfloat16")),
     "more room on a GPU than estimated": (GPU, Report(kv_blocks=200, kv_tokens=4000)),
-    "the planned kernel": (GPU, Report(kv_blocks=128, backends=(("full", "FLASH_ATTN"),))),
+    "the planned kernel": (GPU, Report(kv_blocks=128, backends=(("window 512", "FLASH_ATTN"),))),
 }
 
 
@@ -83,14 +86,15 @@ def test_what_is_as_planned_is_current(plan: EnginePlan, report: Report | None) 
 
 def test_a_measured_line_takes_the_place_of_the_estimate() -> None:
     made = decision((revision(plan=GPU), 1))
-    report = Report(kv_blocks=128, memory=(("Activations", 150), ("Other", 9)))
+    report = Report(kv_blocks=128, memory=(("Activations", 150), ("Other", 9), ("Weights", 101)))
 
     plan = status(seen(report), made, Outcome()).plan
 
     assert plan is not None
     assert plan.memory_per_gpu == (
-        MemoryItem(item="Weights", bytes=100, basis=Basis.EXACT),
+        MemoryItem(item="Weights", bytes=101, basis=Basis.MEASURED),
         MemoryItem(item="Activations", bytes=150, basis=Basis.MEASURED),
+        MemoryItem(item="CUDA graphs", bytes=5, basis=Basis.ESTIMATED),
     )
 
 

@@ -85,12 +85,18 @@ def test_what_is_no_status_says_nothing(body: bytes) -> None:
     assert parse(body) is None
 
 
-def test_a_progress_is_one_printable_line_and_only_of_a_pod_that_starts() -> None:
-    said = {"phase": "Loading", "progress": "10 of\n90\x1b[31m GiB" + "x" * 500}
+def test_a_download_tells_in_one_printable_line() -> None:
+    said = {"phase": "Downloading", "message": "10 of\n90\x1b[31m GiB" + "x" * 500}
 
     found = parse(msgspec.json.encode(said))
 
     assert found is not None
     assert found.progress.startswith("10 of90[31m GiB")
     assert len(found.progress) == 200
+
+
+def test_a_loading_engine_is_told_by_what_it_has_read() -> None:
+    said = {"phase": "Loading", "message": "loads", "engine": {"readBytes": 44 << 30}}
+
+    assert parse(msgspec.json.encode(said)) == Report(progress="has read 44.0 GiB")
     assert parse(msgspec.json.encode(said | {"phase": "Ready"})) == Report()
