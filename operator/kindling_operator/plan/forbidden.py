@@ -21,7 +21,7 @@ _SHAPES: Final = (
     " spec.model.custom"
 )
 _LOADING: Final = "the plan counts what loading takes in memory and time, remove it"
-_OFFLINE: Final = "nothing is downloaded, use spec.model.weights instead"
+_OFFLINE: Final = "the engine downloads nothing, remove it"
 _CODE: Final = (
     "it loads code into the engine, build that into an image and describe the image under the"
     " chart's `runtimes`"
@@ -55,7 +55,6 @@ _ADDRESS: Final = "the Service and the probes count on 0.0.0.0:8000, remove it"
 _PLAIN_HTTP: Final = "the readiness probe speaks plain HTTP, terminate TLS in front of the Service"
 _SPEAKS_HTTP: Final = "the probes and the endpoint speak HTTP, remove it"
 _KEYS: Final = "a pod's arguments are no secret, have keys checked in front of the Service"
-_SECRET: Final = "nothing is downloaded and a pod's arguments are no secret, remove it"
 _SLEEP: Final = "a replica that sleeps is dead to its probes, set spec.replicas 0 instead"
 _LOGS: Final = "a pod's last words are read from vLLM's own log, use --log-level instead"
 
@@ -78,7 +77,7 @@ _MODEL: Final = {
     "--safetensors-load-strategy": _LOADING,
     "--safetensors-prefetch-block-size": _LOADING,
     "--pt-load-map-location": _LOADING,
-    "--download-dir": _OFFLINE,
+    "--download-dir": "use spec.model.weights.cacheClaim instead",
     "--revision": "use spec.model.weights.revision instead",
     "--tokenizer-revision": _OFFLINE,
     "--weight-transfer-config": "a replica keeps the weights that it starts with, remove it",
@@ -104,7 +103,7 @@ _CODE_AND_SECRETS: Final = {
     "--worker-extension-cls": _CODE,
     "--scheduler-cls": _CODE,
     "--ec-manager-config": _CODE,
-    "--hf-token": _SECRET,
+    "--hf-token": "a pod's arguments are no secret, use spec.model.weights.tokenSecretRef instead",
     "--api-key": _KEYS,
     "--watermark-config": "its key is a secret and a pod's arguments are none, remove it",
     "--config": "a file would hide arguments from the plan, list them here",
