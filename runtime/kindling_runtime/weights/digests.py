@@ -1,7 +1,7 @@
 """The checksums of a file's content, made in its order."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -27,12 +27,11 @@ class Digests:
         self._own: _Hash = blake3()
         self._stores = _stores_hash(file)
 
-    def update(self, pieces: Iterable[Buffer]) -> None:
+    def update(self, data: Buffer) -> None:
         """The next bytes of the file."""
-        for piece in pieces:
-            self._own.update(piece)
-            if self._stores is not None:
-                self._stores.update(piece)
+        self._own.update(data)
+        if self._stores is not None:
+            self._stores.update(data)
 
     @property
     def own(self) -> str:
@@ -45,12 +44,9 @@ class Digests:
         return None if self._stores is None else self._stores.hexdigest()
 
 
-def own_digest(*pieces: Buffer) -> str:
-    """BLAKE3 of all pieces together, in hex."""
-    hasher = blake3()
-    for piece in pieces:
-        hasher.update(piece)
-    return hasher.hexdigest()
+def own_digest(data: Buffer) -> str:
+    """BLAKE3 in hex."""
+    return blake3(data).hexdigest()
 
 
 def of_file(path: Path) -> str:

@@ -1,7 +1,8 @@
 """The bytes of files: fetched in ranges, several at once, each file hashed in its order.
 
-Memory is bounded by `SLOTS` parts of at most 8 MiB. Parts take their slots in the order of the
-file and give them back once they are hashed, so the part that a file waits for always has one.
+Memory is bounded by `SLOTS` buffers of 8 MiB, which are used again and again: what a client hands
+out in pieces would leave the heap in shreds if it were kept. Parts take their buffers in the order
+of the file and give them back once they are hashed, so the part that a file waits for has one.
 """
 
 import asyncio
@@ -18,13 +19,20 @@ from kindling_runtime.weights.digests import Buffer, Digests, own_digest
 from kindling_runtime.weights.errors import FetchError, TransientError
 from kindling_runtime.weights.journal import Done, Journal
 from kindling_runtime.weights.manifest import Basis, Entry
-from kindling_runtime.weights.parts import Algorithm, Part, RemoteFile, in_order, parts_of
+from kindling_runtime.weights.parts import (
+    LARGE_PART,
+    Algorithm,
+    Part,
+    RemoteFile,
+    in_order,
+    parts_of,
+)
 from kindling_runtime.weights.store import REQUEST_SECONDS, Store
 from kindling_runtime.weights.volume import flush, told_when_full
 
 SLOTS: Final = 10
 _FILES_AT_ONCE: Final = 3
-_Coming = asyncio.Queue[asyncio.Task[Sequence[Buffer]] | None]
+_Coming = asyncio.Queue[tuple[asyncio.Task[memoryview], bytearray] | None]
 _Result = TypeVar("_Result")
 
 
@@ -47,7 +55,9 @@ class Download:
         self._done = done
         self._board = board
         self._stall = stall_seconds
-        self._slots = asyncio.Semaphore(SLOTS)
+        self._buffers: asyncio.Queue[bytearray] = asyncio.Queue()
+        for _ in range(SLOTS):
+            self._buffers.put_nowait(bytearray(LARGE_PART))
         self._files = asyncio.Semaphore(_FILES_AT_ONCE)
 
     async def run(self, files: Sequence[RemoteFile]) -> tuple[Entry, ...]:
@@ -107,10 +117,11 @@ class Download:
         async with asyncio.TaskGroup() as tasks:
             coming: _Coming = asyncio.Queue()
             tasks.create_task(self._start_parts(file, handle, done, tasks=tasks, coming=coming))
-            while (task := await coming.get()) is not None:
+            while (next_part := await coming.get()) is not None:
+                task, buffer = next_part
                 await _in_thread(digests.update, await task)
                 self._board.touch()
-                self._slots.release()
+                self._buffers.put_nowait(buffer)
         await _in_thread(os.fsync, handle)
         # Not closed where something has failed: a thread may still write to it, and the number
         # would soon be another file's.
@@ -131,38 +142,40 @@ class Download:
     ) -> None:
         """Set the parts going in their order, as slots become free."""
         for part in parts_of(file):
-            await self._slots.acquire()
+            buffer = await self._buffers.get()
+            room = memoryview(buffer)[: part.size]
             known = done.get((file.path, part.index))
-            coming.put_nowait(tasks.create_task(self._part(part, handle, known)))
+            coming.put_nowait((tasks.create_task(self._part(part, handle, known, room)), buffer))
         coming.put_nowait(None)
 
-    async def _part(self, part: Part, handle: int, known: str | None) -> Sequence[Buffer]:
-        """One part: from the disk if it is there as noted, else from the store."""
+    async def _part(
+        self, part: Part, handle: int, known: str | None, room: memoryview
+    ) -> memoryview:
+        """One part in `room`: from the disk if it is there as noted, else from the store."""
         if known is not None:
-            there = await _in_thread(os.pread, handle, part.size, part.start)
-            if await _in_thread(own_digest, there) == known:
+            await _in_thread(os.preadv, handle, [room], part.start)
+            if await _in_thread(own_digest, room) == known:
                 self._board.touch()
-                return (there,)
+                return room
             self._board.lost(part.size)
-        pieces = await self._ask(part)
-        await _in_thread(self._keep, part, handle, pieces)
-        return pieces
+        await self._ask(part, room)
+        await _in_thread(self._keep, part, handle, room)
+        return room
 
-    def _keep(self, part: Part, handle: int, pieces: Sequence[Buffer]) -> None:
+    def _keep(self, part: Part, handle: int, content: memoryview) -> None:
         with told_when_full(self._folder.parent.parent):
-            offset = part.start
-            for piece in pieces:
-                offset += _write(handle, piece, offset)
-            self._journal.add(part, own_digest(*pieces))
+            _write(handle, content, part.start)
+            self._journal.add(part, own_digest(content))
 
-    async def _ask(self, part: Part) -> Sequence[Buffer]:
+    async def _ask(self, part: Part, room: memoryview) -> None:
         """The part's bytes from the store, asked for again from where they stopped."""
-        pieces: list[Buffer] = []
         have, attempt = 0, 0
         while have < part.size:
             try:
                 async for piece in _impatiently(self._store.read(part, skip=have)):
-                    pieces.append(piece)
+                    if have + len(piece) > part.size:
+                        raise TransientError(f"more bytes came than the {part.size} asked for")
+                    room[have : have + len(piece)] = piece
                     have += len(piece)
                     attempt = 0
                     self._board.arrived(len(piece))
@@ -172,7 +185,6 @@ class Download:
                 attempt += 1
                 self._board.last_problem = str(error)
                 await asyncio.sleep(backoff.drawn_wait(attempt))
-        return pieces
 
 
 async def patiently(
@@ -236,12 +248,10 @@ def _open(path: Path, size: int) -> int:
     return handle
 
 
-def _write(handle: int, piece: Buffer, offset: int) -> int:
-    view = memoryview(piece)
-    while view:
-        count = os.pwrite(handle, view, offset)
-        view, offset = view[count:], offset + count
-    return len(piece)
+def _write(handle: int, content: memoryview, offset: int) -> None:
+    while content:
+        count = os.pwrite(handle, content, offset)
+        content, offset = content[count:], offset + count
 
 
 def _first(error: BaseException) -> BaseException:
