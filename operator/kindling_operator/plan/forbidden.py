@@ -184,7 +184,6 @@ _MEMORY_AND_CACHE: Final = {
     "--mm-shm-cache-max-object-size-mb": _SHARED,
     "--mm-tensor-ipc": _SHARED,
     "--enable-shm-tensor-arena": _SHARED,
-    "--enforce-eager": _COMPILED,
     "--compilation-config": _COMPILED,
     "--cudagraph-capture-sizes": _COMPILED,
     "--max-cudagraph-capture-size": _COMPILED,
