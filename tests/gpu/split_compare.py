@@ -8,6 +8,7 @@ after the start, or if the two differ by more than rounding does.
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from math import isnan
 from pathlib import Path
@@ -75,15 +76,28 @@ def problems(stock: dict[str, Any], plugin: dict[str, Any]) -> Iterator[str]:
         yield f"another context moves them by {control:.4f} only: weights that hide a difference"
 
 
+def label(contexts: list[int]) -> str:
+    """How many requests of each context, the fewest last: "15 x 2,048, 1 x 100,000"."""
+    counted = Counter(contexts).most_common()
+    return ", ".join(f"{count} x {context:,}" for context, count in counted)
+
+
 def table(stock: dict[str, Any], plugin: dict[str, Any]) -> Iterator[str]:
-    """Milliseconds of a step, stock beside plugin."""
-    yield f"| drafts {stock['drafts']} | batch | context | stock | plugin |"
-    yield "|---|---|---|---|---|"
-    found = {(row["batch"], row["context"]): row["milliseconds"] for row in plugin.get("times", ())}
+    """Milliseconds of a step, stock beside plugin: median (mean, slowest tenth)."""
+    yield f"| drafts {stock['drafts']} | stock, ms | plugin, ms | graphs, eager launches a step |"
+    yield "|---|---|---|---|"
+    found = {label(row["contexts"]): row for row in plugin.get("times", ())}
     for row in stock.get("times", ()):
-        at = (row["batch"], row["context"])
-        ours = f"{found[at]:.2f}" if at in found else ""
-        yield f"| | {at[0]} | {at[1]:,} | {row['milliseconds']:.2f} | {ours} |"
+        both = [each for each in (row, found.get(label(row["contexts"]))) if each]
+        spans = " | ".join(
+            f"{each['milliseconds']:.2f} ({each['mean']:.2f}, {each['tenth_slowest']:.2f})"
+            for each in both
+        )
+        ways = "; ".join(f"{each['graphs']:.2f}, {each['eager']:.2f}" for each in both)
+        yield f"| {label(row['contexts'])} | {spans} | {ways} |"
+        for each in both:
+            for name, count, spent in each.get("kernels", ())[:6]:
+                yield f"  {spent:9.1f} us in {count:.1f}: {name[:100]}"
     yield f"start: {stock['start_seconds']:.0f} s, {plugin['start_seconds']:.0f} s"
     yield f"kernels at start: {stock['compiled_at_start']}, {plugin['compiled_at_start']}"
     yield f"counters: {stock.get('counters')}, {plugin.get('counters')}"
