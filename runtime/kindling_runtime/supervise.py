@@ -13,7 +13,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,8 +27,6 @@ from kindling_runtime.contract import (
 )
 from kindling_runtime.engine import Engine
 from kindling_runtime.facts import Facts
-from kindling_runtime.front import board
-from kindling_runtime.front.keeper import Keeper, quiet_seconds, traffic
 from kindling_runtime.group import Seat, seat_of
 from kindling_runtime.lifecycle import Lifecycle
 from kindling_runtime.loading import LoadWatch
@@ -36,13 +34,13 @@ from kindling_runtime.membership import Member
 from kindling_runtime.plugins import record, registry, telling
 from kindling_runtime.probe import Prober
 from kindling_runtime.reaper import Reaper
+from kindling_runtime.requests import RequestWatch
 from kindling_runtime.state import (
     EngineStarted,
     EngineState,
     Event,
     Order,
     PreflightFailed,
-    Requests,
     Signal,
     State,
 )
@@ -90,10 +88,8 @@ class Supervisor:
         self._load: LoadWatch | None = None
         self._watching: asyncio.Task[None] | None = None
         self._guarding: list[asyncio.Task[None]] = []
-        self._tasks: asyncio.TaskGroup | None = None
         self._leftover_bytes = 0
-        self._front = None if plan.front is None else _keeper()
-        self._cut_before = 0
+        self._requests = RequestWatch(plan.front)
 
     async def run(self) -> State:
         """Serve until the engine is gone; returns the last state."""
@@ -114,7 +110,6 @@ class Supervisor:
             # 2. Live the engine's life while time passes.
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    self._tasks = tasks
                     life = tasks.create_task(self._live(tasks))
                     await self._let_time_pass()
                     for task in (life, *self._guarding):
@@ -123,14 +118,12 @@ class Supervisor:
                 # 3. Whatever happened, leave nothing running.
                 if self._engine is not None:
                     self._engine.kill()
-                if self._front is not None:
-                    self._front.close()
+                self._requests.close()
         return self._state
 
     def facts(self) -> Facts:
         """What can be told at this moment."""
         state, engine = self._state, self._engine
-        counts = self._counts()
         return Facts(
             version=self._version,
             state=state,
@@ -149,7 +142,7 @@ class Supervisor:
             else GroupStatus(
                 rank=self._member.rank, size=len(self._member.group.ranks), met=self._seat.met
             ),
-            traffic=None if counts is None else traffic(counts),
+            traffic=self._requests.traffic(gone=state.engine is EngineState.GONE),
             plugins=record.read(self._plugin_folder(), registry.NAMES),
             loaded_bytes=None if self._load is None else self._load.work.read,
             engine=telling.read(self._plugin_folder()),
@@ -175,8 +168,8 @@ class Supervisor:
         argv = await self._command()
         # 3. Start the engine. From here to `expect` nothing may be awaited.
         try:
-            told = {} if self._front is None else self._front.environment
-            told = {**told, record.FOLDER_VARIABLE: str(self._plugin_folder())}
+            told = {record.FOLDER_VARIABLE: str(self._plugin_folder())}
+            told |= self._requests.environment
             engine = Engine.launch(argv, {**self._plan.engine.env, **told})
         except OSError as error:
             problem = preflight.command_unusable(self._plan, f"cannot be run ({error.strerror})")
@@ -190,10 +183,11 @@ class Supervisor:
             self._guarding.append(tasks.create_task(self._watch_load(engine)))
         if self._member is None or self._member.serves:
             self._watching = tasks.create_task(self._watch_tokens())
+        self._guarding.append(tasks.create_task(self._requests.run(self._happened)))
         if self._seat is not None:
             self._guarding.append(tasks.create_task(self._seat.watch(self._happened)))
         end = await engine.buried(await exited)
-        self._happened(dataclasses.replace(end, cut=self._cut(self._counts(gone=True))))
+        self._happened(dataclasses.replace(end, cut=self._requests.lost()))
 
     async def _command(self) -> tuple[str, ...]:
         """The engine's whole command; of a group's pod, once all the others are there."""
@@ -245,27 +239,6 @@ class Supervisor:
         finally:
             await prober.close()
 
-    async def _watch_requests(self) -> None:
-        """While the pod drains, see what still runs; from SIGTERM on."""
-        while True:
-            self._look_at_requests()
-            await asyncio.sleep(_LOOK_SECONDS)
-
-    def _look_at_requests(self) -> None:
-        counts = self._counts()
-        if counts is None:
-            self._happened(Signal.UNCOUNTED)
-            return
-        active, quiet = counts[board.Cell.ACTIVE], quiet_seconds(counts)
-        self._happened(Requests(active, quiet, self._cut(counts)))
-
-    def _cut(self, counts: Mapping[board.Cell, int] | None) -> int:
-        return 0 if counts is None else counts[board.Cell.CUT] - self._cut_before
-
-    def _counts(self, *, gone: bool = False) -> Mapping[board.Cell, int] | None:
-        gone = gone or self._state.engine is EngineState.GONE
-        return None if self._front is None else self._front.counts(gone=gone)
-
     async def _let_time_pass(self) -> None:
         while not self._state.finished:
             self._moved.clear()
@@ -286,7 +259,7 @@ class Supervisor:
             self._start_over.set()
         self._obey(before.order)
         if after.phase is Phase.DRAINING and before.phase is not Phase.DRAINING:
-            self._begin_to_drain()
+            self._requests.drain()
         if self._watching is not None and after.phase not in _WATCHED:
             # A look that is under way is a request that the drain would wait for.
             self._watching.cancel()
@@ -295,18 +268,11 @@ class Supervisor:
             self._tell(after)
         self._moved.set()
 
-    def _begin_to_drain(self) -> None:
-        if self._plan.front is None or self._tasks is None:
-            return
-        self._cut_before += self._cut(self._counts())
-        self._guarding.append(self._tasks.create_task(self._watch_requests()))
-
     def _obey(self, before: Order) -> None:
         order = self._state.order
         if self._engine is None or order <= before:
             return
-        if self._front is not None:
-            self._front.order(_FRONT_ORDERS.get(order, board.Order.REFUSE))
+        self._requests.order(order)
         if order < Order.TERMINATE:
             return
         if order is Order.TERMINATE:
@@ -326,23 +292,10 @@ def _lifecycle(plan: LaunchPlan, member: Member | None, started: float) -> Lifec
     )
 
 
-def _keeper() -> Keeper | None:
-    try:
-        return Keeper()
-    except OSError as error:
-        # Serving matters more; the pod leaves as one whose front does not tell what runs.
-        _log.warning("the front is not heard: no file can be written (%s)", error.strerror)
-        return None
-
-
 def _seat(member: Member, plan: LaunchPlan) -> Seat:
     return seat_of(member, silence_seconds=plan.probe.wedged_seconds)
 
 
-_FRONT_ORDERS = {Order.CLOSE: board.Order.CLOSE, Order.CUT: board.Order.CUT}
-"""The others refuse: an engine that was told to stop takes no more requests."""
-_LOOK_SECONDS = 0.1
-"""Between two looks at what runs; a look reads some 60 bytes."""
 _WATCHED = frozenset({Phase.LOADING, Phase.READY, Phase.STALLED})
 
 

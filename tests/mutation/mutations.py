@@ -221,6 +221,8 @@ MUTATIONS: Final = (
     variable(19, "VLLM_ENGINE_READY_TIMEOUT_S"),
     argument(20, "--shutdown-timeout"),
     flag(20, "--shutdown-timeout"),
+    argument(21, "--middleware"),
+    flag(21, "--middleware"),
     part(22, "layouts._has_nodes", _anywhere),
     part(23, "memory.gpu_usable", lambda size: size * 2),
     part(24, "search.preference", lambda option: (option.token_nanoseconds,)),

@@ -11,11 +11,14 @@ import msgspec
 import openai
 import pytest
 from tests.support.engine import pod as pods
+from tests.support.engine.rollout import roll
 
 from kindling_runtime.contract import Drain, DrainStep, ExitCode, Front, Phase, Reason
 
 PACED = ("--seconds-per-token", "0.05")
 FRONT = Front(quiet_seconds=1, settle_seconds=1)
+PATIENT = Front(quiet_seconds=5, settle_seconds=5)
+"""Where something must still happen while endpoints let go, on a busy machine too."""
 STREAMS = 20
 CHAT = "/v1/chat/completions"
 
@@ -73,10 +76,11 @@ async def test_only_listed_routes_are_served(model: Path, tmp_path: Path) -> Non
 async def test_new_requests_are_refused_politely_and_running_ones_finish(
     model: Path, tmp_path: Path
 ) -> None:
-    plan = pods.plan_for(model, switches=PACED, front=FRONT)
+    drain = Drain(endpoint_seconds=60, stream_seconds=30, grace_seconds=10)
+    plan = pods.plan_for(model, switches=PACED, drain=drain, front=PATIENT)
     async with pods.running(plan, tmp_path) as pod:
         await pod.reach(Phase.READY)
-        client = await started(pod, 120)
+        client = await started(pod, 300)
         pod.terminate()
         await pod.reach(Phase.DRAINING)
         # An endpoint that has not heard yet still sends a request: it is served, on a connection
@@ -87,7 +91,7 @@ async def test_new_requests_are_refused_politely_and_running_ones_finish(
         async with pod.session.get(pod.engine + "/health") as response:
             assert response.status == 503
 
-        await pod.printed("new requests are refused, and 1 that run have 10 s to finish")
+        await pod.printed("new requests are refused, and 1 that run have 30 s to finish")
         async with pod.session.post(pod.engine + CHAT, json=body(1)) as response:
             assert response.status == 503
             assert response.headers["retry-after"] == "1"
@@ -102,29 +106,28 @@ async def test_new_requests_are_refused_politely_and_running_ones_finish(
         async with pod.session.get(pod.engine + "/metrics") as response:
             assert response.status == 200
 
-        assert len(await client) == 122  # tokens, the finish and [DONE]
+        assert len(await client) == 302  # tokens, the finish and [DONE]
         assert await pod.exit_status() == ExitCode.CLEAN
         assert pod.reason is Reason.DRAINED
         assert pod.message.startswith("all 1 running requests finished; the engine ended cleanly ")
 
 
-async def test_the_wait_for_endpoints_ends_when_no_new_request_comes(
+async def test_endpoints_that_hold_on_are_waited_for_and_no_longer(
     model: Path, tmp_path: Path
 ) -> None:
-    drain = Drain(endpoint_seconds=3600, stream_seconds=10, grace_seconds=2)
-    plan = pods.plan_for(model, drain=drain, front=FRONT)
+    drain = Drain(endpoint_seconds=3600, stream_seconds=10, grace_seconds=10)
+    plan = pods.plan_for(model, drain=drain, front=PATIENT)
     async with pods.running(plan, tmp_path) as pod:
         await pod.reach(Phase.READY)
         pod.terminate()
         await pod.reach(Phase.DRAINING)
-        for _ in range(30):
-            # Endpoints that hold on are waited for.
+        told = time.monotonic()
+        while time.monotonic() - told < PATIENT.settle_seconds + 2:
             assert pods.finish_reason(await pod.stream(1)) == "length"
-            await asyncio.sleep(0.1)
-        let_go = time.monotonic()
+            await asyncio.sleep(0.2)
+        assert (await pod.status()).drain is DrainStep.ENDPOINTS
 
         assert await pod.exit_status() == ExitCode.CLEAN
-        assert 0.9 < time.monotonic() - let_go < 20
         assert pod.message.startswith("no request was running; ")
 
 
@@ -270,3 +273,12 @@ async def test_twenty_streams_survive_a_stop_unaltered(model: Path, tmp_path: Pa
         assert await asyncio.gather(*clients) == [expected] * STREAMS
         assert await pod.exit_status() == ExitCode.CLEAN
         assert " were cut" not in pod.message
+
+
+@pytest.mark.timeout(300)
+async def test_nobody_notices_a_rollout(tmp_path: Path) -> None:
+    """Three replicas are replaced under 20 clients; make soak does it a hundred times."""
+    outcome = await roll(tmp_path, replicas=3, streams=STREAMS, seed=1)
+
+    assert outcome.clean, outcome
+    assert outcome.whole > STREAMS

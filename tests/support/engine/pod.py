@@ -85,6 +85,14 @@ def plan_for(
     )
 
 
+class RefusedError(Exception):
+    """503 with Retry-After: how long to wait before the request is sent again."""
+
+    def __init__(self, retry_seconds: int) -> None:
+        super().__init__(f"refused, to be sent again after {retry_seconds} s")
+        self.retry_seconds = retry_seconds
+
+
 @dataclasses.dataclass(slots=True)
 class Pod:
     """A running `kindling-runtime serve`, seen as the kubelet, the operator and a client see it."""
@@ -184,10 +192,15 @@ class Pod:
             return answer
 
     async def stream(self, tokens: int, *, started: asyncio.Event | None = None) -> list[str]:
-        """Stream a chat completion of `tokens` tokens; returns the events' data."""
+        """Stream a chat completion of `tokens` tokens; returns the events' data.
+
+        Raises RefusedError when the pod says to come again.
+        """
         body = {"model": "tiny", "messages": [], "max_tokens": tokens, "stream": True}
         events: list[str] = []
         async with self.session.post(f"{self.engine}/v1/chat/completions", json=body) as response:
+            if response.status == 503 and "retry-after" in response.headers:
+                raise RefusedError(int(response.headers["retry-after"]))
             assert response.status == 200
             async for line in response.content:
                 if line.startswith(b"data: "):

@@ -40,6 +40,7 @@ ARGUMENTS: Final = {
         '--kv-transfer-config={"kv_connector":"LMCacheConnectorV1"}',
     ),
     "T20: a shutdown that cuts streams": ("flint", "--shutdown-timeout=0"),
+    "T21: another front": ("flint", "--middleware=mine.Front"),
 }
 
 
@@ -226,6 +227,10 @@ def test_t20_streams_get_their_deadline(plan: Planner) -> None:
 
     assert said.option("--shutdown-timeout") == "300"
     assert said.pod["terminationGracePeriodSeconds"] > 300
+
+
+def test_t21_listed_paths_are_served_and_no_others(plan: Planner) -> None:
+    assert plan.model("flint").option("--middleware") == "kindling_runtime.front.asgi.Front"
 
 
 def trays(*, clique: bool) -> list[Object]:

@@ -16,8 +16,8 @@ JSON = (
     b'"engine":{"argv":["vllm","serve","/models"],"env":{"A":"1","B":"2"},"port":8000},'
     b'"expected":{"kvBlocks":null,"kvTokens":null,"maxModelLen":null},"front":null,"group":null,'
     b'"model":{"name":"custom","servedName":"tiny"},'
-    b'"probe":{"intervalSeconds":15,"startupSeconds":600,"tokenSeconds":30,'
-    b'"unreadyFailures":2,"wedgedSeconds":60},'
+    b'"probe":{"intervalSeconds":15,"startupSeconds":600,'
+    b'"stuckSeconds":60,"tokenSeconds":30,"unreadyFailures":2,"wedgedSeconds":60},'
     b'"requires":{"files":["config.json"]},"runtimePort":9400,"version":3,'
     b'"weights":{"fetch":null,"path":"/models","uri":"pvc://models/tiny","use":null}}'
 )
