@@ -23,7 +23,7 @@ from tests.support.weights.fetching import fetch_plan
 from kindling_runtime import contract
 from kindling_runtime.weights.download import SLOTS
 
-FILES, SIZE = 4, 256 << 20
+FILES, SIZE = 4, 512 << 20
 ROUNDS = 3
 
 
