@@ -7,6 +7,7 @@ in Go's ``time.ParseDuration`` (https://pkg.go.dev/time#ParseDuration).
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 from typing import Final
 
@@ -38,6 +39,7 @@ _SECONDS: Final = {
 }
 
 
+@lru_cache(maxsize=1024)
 def quantity_value(quantity: int | str) -> Fraction:
     """The exact value of a quantity such as ``80Gi``, ``500m``, ``2e9`` or a bare integer.
 
@@ -67,6 +69,7 @@ def quantity_millis(quantity: int | str) -> int:
     return ceil(quantity_value(quantity) * 1000)
 
 
+@lru_cache(maxsize=1024)
 def duration_seconds(duration: str) -> float:
     """Seconds of a Go duration such as ``168h``, ``1h30m`` or ``250ms``.
 

@@ -53,11 +53,10 @@ class Environment:
 
     def own_runtime(self, device: Device) -> RuntimeFacts:
         """The facts of this release's own image."""
-        return next(
-            facts
-            for facts in self.runtimes.values()
-            if facts.device is device and not facts.digests
-        )
+        for facts in self.runtimes.values():
+            if facts.device is device and not facts.digests:
+                return facts
+        raise LookupError(f"the installation has no facts of its own {device.value} image")
 
     def describes(self, image: str, device: Device) -> bool:
         """Whether an image is this release's own or has a digest that somebody described."""
@@ -66,14 +65,10 @@ class Environment:
 
     def _described(self, image: str, device: Device) -> RuntimeFacts | None:
         digest = image.rpartition("@")[2]
-        return next(
-            (
-                facts
-                for facts in self.runtimes.values()
-                if facts.device is device and digest in facts.digests
-            ),
-            None,
-        )
+        for facts in self.runtimes.values():
+            if facts.device is device and digest in facts.digests:
+                return facts
+        return None
 
 
 @dataclass(frozen=True, slots=True)

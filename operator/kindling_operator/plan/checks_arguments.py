@@ -50,7 +50,10 @@ def argument_is_forbidden(subject: Subject) -> Verdict | None:
 
 def argument_is_planned(subject: Subject, argv: Sequence[str]) -> Verdict | None:
     """Extra arguments may not repeat an option of the planned command: the last one would win."""
-    own = argv[: len(argv) - len(subject.spec.serving.extra_args)]
+    given = subject.spec.serving.extra_args
+    if not given:
+        return None
+    own = argv[: len(argv) - len(given)]
     planned = options_in(own, _known(subject))
     return _first_forbidden(subject, dict.fromkeys(planned, "the plan sets it, remove it"))
 

@@ -77,6 +77,9 @@ def _placed(
 ) -> Iterator[tuple[Option, tuple[str, ...]]]:
     """The option with its nodes if it has room, without a KV tier that nobody asked for if only
     so."""
+    if option.gpu is not None and room.most_free(option.gpu.product) < option.layout.gpus_per_node:
+        # On a busy cluster most end here, before anything else that they need is counted.
+        return
     names = room.place(option.demand, option.pool)
     if names is None and (least := _least(subject, option)) is not option:
         option, names = least, room.place(least.demand, least.pool)

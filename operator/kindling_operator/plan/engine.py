@@ -195,9 +195,11 @@ def _startup_seconds(option: Option) -> int:
 
 def _rejected(taken: Option, found: Search) -> Iterator[RejectedOption]:
     """The options that fit first, then those that do not, the nearest first."""
+    best = preference(taken)
     for option in found.options:
         if option.name != taken.name:
-            yield rejected(option.name, "NotPreferred", _not_preferred(option, taken))
+            why = _not_preferred(option, taken, preferred=preference(option) < best)
+            yield rejected(option.name, "NotPreferred", why)
     for each in found.rejected:
         yield rejected(each.name, each.reason.value, each.message)
 
@@ -220,9 +222,10 @@ _OPEN_ROUTES: Final = (
 )
 
 
-def _not_preferred(option: Option, taken: Option) -> str:
-    """The first difference in the order of preference."""
-    if preference(option) < preference(taken):
+def _not_preferred(option: Option, taken: Option, *, preferred: bool) -> str:
+    """The first difference in the order of preference, or that there is no room for what is
+    `preferred`."""
+    if preferred:
         return f"Fits, but has no room now, as {taken.name} has."
     if option.layout.gpus != taken.layout.gpus:
         more = f"takes {_gpus(option)} instead of {_gpus(taken)}"

@@ -44,6 +44,8 @@ TOLD: Final = (
 _Answer = TypeVar("_Answer")
 
 Selector = tuple[tuple[str, str], ...]
+Said = tuple[tuple[str, str], ...]
+"""What a node says in each of the labels `TOLD`."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,8 @@ class Pool:
         return found
 
     @cached_property
-    def says(self) -> frozenset[tuple[tuple[str, str], ...]]:
-        """What the labels of `TOLD` say of its nodes, for nodes that say the same once."""
+    def says(self) -> frozenset[Said]:
+        """What its nodes say of themselves, each only once."""
         return frozenset(
             tuple((key, node.labels.get(key, "")) for key in TOLD) for node in self.nodes
         )
@@ -114,16 +116,16 @@ class Fleet:
         self._labelled: dict[str, dict[str, list[NodeView]]] = {}
         self._usable: dict[tuple[Selector, tuple[Toleration, ...]], Pool] = {}
         self.answers: dict[Hashable, Any] = {}
-        self._pools: dict[tuple[frozenset[str], object], tuple[Pool, ...]] = {}
+        self._pools: dict[frozenset[str], tuple[Pool, ...]] = {}
 
     def answer(self, question: Hashable, find: Callable[[], _Answer]) -> _Answer:
         """What was found for a question about these nodes, before or now.
 
         The answer may depend on nothing else that changes while the operator runs.
         """
-        if question not in self.answers:
-            self.answers[question] = find()
-        found: _Answer = self.answers[question]
+        found: _Answer | None = self.answers.get(question)
+        if found is None:
+            found = self.answers[question] = find()
         return found
 
     def usable(self, placement: Placement | None, *, gpu: bool) -> Pool:
@@ -146,18 +148,16 @@ class Fleet:
     def pools(self, placement: Placement | None) -> tuple[Pool, ...]:
         """The usable nodes by class of GPU, only classes that ``spec.placement.gpu`` admits."""
         usable = self.usable(placement, gpu=True)
-        wish = placement.gpu if placement is not None else None
-        signature = (usable.names, wish)
-        found = self._pools.get(signature)
+        found = self._pools.get(usable.names)
         if found is None:
-            wanted = (gpu for gpu in sorted(self._by_class) if wanted_class(gpu, placement))
             each = (
                 pool_of((n for n in self._by_class[gpu] if n.name in usable.names), gpu)
-                for gpu in wanted
+                for gpu in sorted(self._by_class)
             )
-            found = tuple(pool for pool in each if pool.nodes)
-            self._pools[signature] = found
-        return found
+            found = self._pools[usable.names] = tuple(pool for pool in each if pool.nodes)
+        if placement is None or placement.gpu is None:
+            return found
+        return tuple(pool for pool in found if pool.gpu and wanted_class(pool.gpu, placement))
 
     def node(self, name: str) -> NodeView:
         """The node of that name; `KeyError` if there is none."""

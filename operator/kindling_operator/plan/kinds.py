@@ -12,7 +12,7 @@ from kindling_operator.model.plan import EnginePlan, GpuPlan, NodeRequirement
 from kindling_operator.plan.capabilities import runtime_for
 from kindling_operator.plan.devices import GpuClass
 from kindling_operator.plan.fleet import Fleet, Pool, pool_of
-from kindling_operator.plan.requirements import meets
+from kindling_operator.plan.requirements import all_meet, meets
 from kindling_operator.plan.room import Demand
 from kindling_operator.plan.subject import Subject
 from kindling_operator.plan.versions import is_too_old
@@ -67,7 +67,9 @@ def _holding(
 def _meeting(pools: list[Pool], requirements: tuple[NodeRequirement, ...]) -> Pool:
     """The nodes of these pools that the scheduler takes for the plan."""
     met = [
-        pool_of((node for node in pool.nodes if meets(node.labels, requirements)), pool.gpu)
+        pool
+        if all_meet(pool, requirements)
+        else pool_of((n for n in pool.nodes if meets(n.labels, requirements)), pool.gpu)
         for pool in pools
     ]
     left = [pool for pool in met if pool.nodes]

@@ -51,8 +51,10 @@ class KVLayout:
         with it this is what vLLM admits a request by, without it what a decoding request keeps.
         `draft` is the number of drafted tokens per step.
         """
-        extra = max(0, draft - 1) + in_flight
-        return sum(group.tables * _blocks(group, context, extra) for group in self.groups)
+        extra, blocks = max(0, draft - 1) + in_flight, 0
+        for group in self.groups:
+            blocks += group.tables * _blocks(group, context, extra)
+        return blocks
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,7 +191,7 @@ def _kept(
     subject: Subject, plan: EnginePlan, room: Room, *, choice: Choice, pods: tuple[PodView, ...]
 ) -> Placed:
     """Keep room free for the replicas that do not run yet, and tell how many have it."""
-    wanted, key = wanted_hash(subject.model), subject.model.key
+    wanted, key = wanted_hash(subject.model) if pods else "", subject.model.key
     others = tuple(pod for pod in pods if pod.revision != wanted)
     bound = len(pods) - len(others)
     running, started = divmod(bound, plan.gpu.nodes if plan.gpu is not None else 1)

@@ -6,6 +6,7 @@ A demand is a node selector requirement of Kubernetes; the planner judges nodes 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 from kindling_operator.model.names import (
@@ -19,7 +20,7 @@ from kindling_operator.model.names import (
 )
 from kindling_operator.model.plan import NodeOperator, NodeRequirement
 from kindling_operator.plan.devices import GpuClass
-from kindling_operator.plan.fleet import Pool
+from kindling_operator.plan.fleet import TOLD, Pool, Said
 from kindling_operator.plan.versions import branch_of
 
 
@@ -45,10 +46,29 @@ def node_requirements(gpu: GpuClass, floor: str, pool: Pool) -> tuple[NodeRequir
 
     `floor` is the least driver of the image, "" if none.
     """
-    says = [{key: value or None for key, value in each} for each in pool.says]
+    return _met(gpu, floor, pool.says)
+
+
+@lru_cache(maxsize=1024)
+def _met(gpu: GpuClass, floor: str, said: frozenset[Said]) -> tuple[NodeRequirement, ...]:
+    """Every plan on a kind of node asks for it."""
+    says = [_labels(each) for each in said]
     return tuple(
         demand for demand in _demands(gpu, floor) if all(_meets(each, demand) for each in says)
     )
+
+
+def all_meet(pool: Pool, requirements: Iterable[NodeRequirement]) -> bool:
+    """Whether every node of a pool may be taken; False if only looking at each can tell."""
+    asked = tuple(requirements)
+    return all(each.key in TOLD for each in asked) and all(
+        meets(_labels(said), asked) for said in pool.says
+    )
+
+
+def _labels(said: Said) -> dict[str, str]:
+    """The labels that a node has."""
+    return {key: value for key, value in said if value}
 
 
 def meets(labels: Mapping[str, str], requirements: Iterable[NodeRequirement]) -> bool:
@@ -56,7 +76,7 @@ def meets(labels: Mapping[str, str], requirements: Iterable[NodeRequirement]) ->
     return all(_meets(labels, each) for each in requirements)
 
 
-def _meets(labels: Mapping[str, str | None], requirement: NodeRequirement) -> bool:
+def _meets(labels: Mapping[str, str], requirement: NodeRequirement) -> bool:
     """Kubernetes' own rule (component-helpers, scheduling/corev1/nodeaffinity)."""
     found = labels.get(requirement.key)
     if requirement.operator is NodeOperator.NOT_IN:

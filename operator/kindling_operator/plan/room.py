@@ -114,6 +114,11 @@ class Room:
         """What is free on a node; nothing on one that is not there."""
         return self._free.get(name, Amounts())
 
+    def most_free(self, product: str) -> int:
+        """Free GPUs of the node of a product that has most."""
+        ranks = self._ranked(product)
+        return ranks[-1][1] if ranks else 0
+
     def place(self, demand: Demand, pool: Pool) -> tuple[str, ...] | None:
         """The nodes of one replica among those of the pool, by name; None if it has no room."""
         if (demand, pool.names) in self._full:
@@ -256,11 +261,7 @@ def room_of(
     `used` is what other pods take of each node and `device_holds` are GPUs that claims have, both
     as in Snapshot.
     """
-    free = {node.name: _allocatable(node) for node in fleet.nodes}
-    for name, use in used.items():
-        if name in free:
-            taken = Amounts(0, use.cpu_millis, use.memory, use.ephemeral, use.pods)
-            free[name] = free[name].plus(taken, -1)
+    free = {node.name: _beside(node, used.get(node.name, _UNUSED)) for node in fleet.nodes}
     held: dict[str, Counter[Holder]] = {}
     for pod in pods:
         if pod.node not in free or pod.ended:
@@ -285,11 +286,15 @@ def holder_of(pod: PodView) -> Holder:
     return pod.model or Key(pod.namespace, pod.name)
 
 
-def _allocatable(node: NodeView) -> Amounts:
+_UNUSED = NodeUse()
+
+
+def _beside(node: NodeView, use: NodeUse) -> Amounts:
+    """What a node gives to pods, less what is used of it."""
     return Amounts(
         node.gpus,
-        node.cpu_millis or _UNLIMITED,
-        node.memory or _UNLIMITED,
-        node.ephemeral or _UNLIMITED,
-        node.pods or _UNLIMITED,
+        (node.cpu_millis or _UNLIMITED) - use.cpu_millis,
+        (node.memory or _UNLIMITED) - use.memory,
+        (node.ephemeral or _UNLIMITED) - use.ephemeral,
+        (node.pods or _UNLIMITED) - use.pods,
     )

@@ -27,9 +27,9 @@ from kindling_operator.plan.no_layout import no_layout
 from kindling_operator.plan.pins import pins_of, wants_several
 from kindling_operator.plan.question import question_of, searched
 from kindling_operator.plan.room import Demand
-from kindling_operator.plan.rules import judge_option, unverified, unverified_on
+from kindling_operator.plan.rules import judge_option, unverified_on
 from kindling_operator.plan.sizing import Sizing, cpu_sizing, gpu_sizing, sized, wanted_of
-from kindling_operator.plan.speed import pass_of, speed_of
+from kindling_operator.plan.speed import pass_of, speed_plan
 from kindling_operator.plan.subject import Subject
 from kindling_operator.plan.ways import Way, Ways, checkpoints, fixed_draft, ways
 
@@ -91,14 +91,12 @@ class Option:
         """What one request may expect; on GPUs only."""
         if self.way is None:
             return None
-        return speed_of(self.candidate, wanted_of(self.subject).context)
+        return speed_plan(pass_of(self.way.pace, wanted_of(self.subject)), self.draft)
 
-    @cached_property
+    @property
     def warning(self) -> str:
         """What is unverified, and the user insists on; "" if nothing."""
-        if self.way is None:
-            return unverified_on(self.subject, Device.CPU)
-        return unverified(self.candidate)
+        return self.way.warning if self.way else unverified_on(self.subject, Device.CPU)
 
     @property
     def demand(self) -> Demand:
@@ -229,10 +227,10 @@ def _option(subject: Subject, wanted: Wanted, way: Way, pool: Pool) -> Option:
     those that are allowed and fit; with none if none does."""
     step = pass_of(way.pace, wanted)
     plain = step.token_nanoseconds(way.draft)
-    timed = ((step.token_nanoseconds(each.draft), each.draft, each) for each in way.drafting)
-    faster = sorted((each for each in timed if each[0] < plain), key=lambda each: each[:2])
-    for nanoseconds, _, drafting in faster:
-        if drafting.obstacle(wanted) is None:
+    timed = sorted((step.token_nanoseconds(each.draft), each.draft) for each in way.drafting)
+    for nanoseconds, depth in timed:
+        drafting = way.drafting[depth - 1]
+        if nanoseconds < plain and drafting.obstacle(wanted) is None:
             return Option(way.name, subject, way.checkpoint, pool, drafting, nanoseconds, plain)
     return Option(way.name, subject, way.checkpoint, pool, way, plain)
 

@@ -7,9 +7,11 @@ against every measured table is in docs/planner.md and in tests/unit/plan/test_s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import cycle, islice
+from typing import NamedTuple
 
 from kindling_operator.model.architecture import AttentionGroup, AttentionKind, Device
 from kindling_operator.model.gpu import EngineSpeed, GpuFacts
@@ -43,7 +45,6 @@ class Pace:
     """
 
     candidate: Candidate
-    _heads: dict[int, float] = field(default_factory=dict, repr=False)
 
     @cached_property
     def gpu(self) -> GpuFacts:
@@ -54,9 +55,15 @@ class Pace:
         return engine_speed(self.candidate)
 
     @cached_property
-    def parts(self) -> tuple[WeightPart, ...]:
-        """What is loaded without drafts."""
-        return weight_parts(self.candidate.subject.architecture, self.candidate.checkpoint)
+    def groups(self) -> tuple[AttentionGroup, ...]:
+        """The layers that attend."""
+        return self.candidate.subject.architecture.attending
+
+    @cached_property
+    def heads(self) -> tuple[str, ...]:
+        """The group whose attention each prediction layer has, by name."""
+        draft = self.candidate.subject.architecture.draft
+        return tuple(map(draft.group_of, range(draft.depths))) if draft is not None else ()
 
     @cached_property
     def active(self) -> int:
@@ -64,50 +71,24 @@ class Pace:
         return active_parameters(self.candidate.subject)
 
     @cached_property
-    def output_head(self) -> float:
-        """Seconds of reading it."""
-        return sum(self._read(part) for part in self.parts if part.name == "Output head")
+    def parts(self) -> tuple[WeightPart, ...]:
+        """What is loaded without drafts."""
+        return weight_parts(self.candidate.subject.architecture, self.candidate.checkpoint)
 
     def weights(self, tokens: int) -> float:
         """Seconds of reading what `tokens` of each data-parallel rank pass at once."""
         share = self._experts_read(tokens)
-        return sum(
-            read if part is None else self._read_experts(part, share) for read, part in self._reads
-        )
+        return sum(self._read(part, share) for part in self.parts if part.name not in _UNREAD)
+
+    def output_head(self) -> float:
+        """Seconds of reading it."""
+        return sum(self._read(part) for part in self.parts if part.name == "Output head")
 
     def draft_layers(self, draft: int) -> float:
         """Seconds of reading the prediction layers that draft so many tokens, each once."""
-        if draft not in self._heads:
-            way = self.candidate
-            parts = weight_parts(way.subject.architecture, way.checkpoint, draft=draft)
-            self._heads[draft] = sum(self._read(p) for p in parts if p.name in _UNREAD[1:])
-        return self._heads[draft]
-
-    @cached_property
-    def _reads(self) -> tuple[tuple[float, WeightPart | None], ...]:
-        """Seconds of each part; of experts the part, of which more tokens read more."""
-        return tuple(
-            (0.0, part) if part.division is Division.EXPERT else (self._read(part), None)
-            for part in self.parts
-            if part.name not in _UNREAD
-        )
-
-    def _read(self, part: WeightPart) -> float:
-        """Seconds that the slowest rank reads a part; stages follow each other, so all count."""
-        whole = part.division is Division.REPLICATED
-        ways = 1 if whole else self.candidate.layout.tensor
-        return float(part.bytes) / min(ways, part.most_ways or ways) / self.gpu.memory_bandwidth
-
-    def _read_experts(self, part: WeightPart, share: float) -> float:
-        """The same of routed experts of which a share is read."""
-        layout, experts = self.candidate.layout, self.candidate.subject.architecture.experts
-        size = float(part.bytes) * share
-        if layout.expert and experts is not None:
-            # Whole experts: a rank that has any of them to read has at least one.
-            least = min(share, 1 / experts.count) * part.bytes
-            return max(size / layout.expert_ranks, least) / self.gpu.memory_bandwidth
-        ways = layout.tensor
-        return size / min(ways, part.most_ways or ways) / self.gpu.memory_bandwidth
+        architecture, checkpoint = self.candidate.subject.architecture, self.candidate.checkpoint
+        parts = weight_parts(architecture, checkpoint, draft=draft)
+        return sum(self._read(part) for part in parts if part.name in _UNREAD[1:])
 
     def _experts_read(self, tokens: int) -> float:
         """Share of the routed experts that these tokens choose among them, evenly by chance."""
@@ -117,10 +98,39 @@ class Pace:
         ranks = self.candidate.layout.data if self.candidate.layout.expert else 1
         return 1 - (1 - experts.per_token / experts.count) ** (tokens * ranks)
 
+    def _read(self, part: WeightPart, share: float = 1.0) -> float:
+        """Seconds that the slowest rank reads a part, of routed experts a share; stages follow each
+        other, so all count."""
+        layout = self.candidate.layout
+        ways = layout.tensor
+        size = float(part.bytes)
+        if part.division is Division.EXPERT:
+            size *= share
+            experts = self.candidate.subject.architecture.experts
+            if layout.expert and experts is not None:
+                # Whole experts: a rank that has any of them to read has at least one.
+                least = min(share, 1 / experts.count) * part.bytes
+                return max(size / layout.expert_ranks, least) / self.gpu.memory_bandwidth
+        elif part.division is Division.REPLICATED:
+            ways = 1
+        return size / min(ways, part.most_ways or ways) / self.gpu.memory_bandwidth
+
     def operations(self, tokens: int) -> float:
         """Seconds of the multiplications, where so many tokens go at once that they count."""
         operations = 2 * tokens * self.active
         return operations / self.candidate.layout.tensor / (self.gpu.bf16_flops * COMPUTE_SHARE)
+
+    def attention(self, group: AttentionGroup, requests: int, context: int) -> float:
+        """Seconds that one layer of a group attends."""
+        value = group.head_size if group.head_size_value is None else group.head_size_value
+        heads = max(1, group.kv_heads // self.candidate.layout.tensor)
+        reach = min(context, group.window or context)
+        entry = heads * (group.head_size + value) * ELEMENT_BYTES
+        seconds = requests * reach * entry / self.gpu.memory_bandwidth
+        if group.kind is not AttentionKind.FULL:
+            return seconds
+        serial = context * self.engine.serial_token_ns / 1e9
+        return max(seconds * self.engine.kv_factor, serial)
 
     def all_reduce(self, tokens: int) -> float:
         """Seconds of one sum over the tensor-parallel ranks."""
@@ -143,84 +153,116 @@ class Pace:
         return tokens * self.candidate.subject.architecture.hidden_size * 2
 
 
-@dataclass(frozen=True, eq=False)
+class _Steady(NamedTuple):
+    """What of a pass is the same for every context: seconds of its terms.
+
+    `draft_layers` is reading the prediction layers as often as they are used, `drafts` what they
+    take beside that and attention. `nanoseconds` is all but those, `tokens` what one request gets.
+    """
+
+    weights: float
+    layers: float
+    all_reduce: float
+    between_nodes: float
+    draft_layers: float
+    drafts: float
+    nanoseconds: int
+    tokens: float
+
+
+@lru_cache(maxsize=16_384)
+def _steady(pace: Pace, requests: int, draft: int) -> _Steady:
+    """Of `requests` per data-parallel rank, each with so many drafted tokens."""
+    architecture, tokens = pace.candidate.subject.architecture, requests * (draft + 1)
+    weights = max(pace.weights(tokens), pace.operations(tokens))
+    each_layer = pace.engine.layer_us / 1e6
+    layers = architecture.layers * pace.engine.layer_us / 1e6
+    all_reduce = 2 * architecture.layers * pace.all_reduce(tokens)
+    between = pace.between_nodes(tokens)
+    draft_layers = drafts = 0.0
+    if draft and architecture.draft is not None:
+        draft_layers = pace.draft_layers(draft) * draft / min(draft, architecture.draft.depths)
+        drafts = draft * (pace.output_head() + each_layer + 2 * pace.all_reduce(tokens))
+    return _Steady(
+        weights,
+        layers,
+        all_reduce,
+        between,
+        draft_layers,
+        drafts,
+        nanoseconds=sum(_nanoseconds(each) for each in (weights, layers, all_reduce, between)),
+        tokens=tokens_per_step(pace.candidate.subject, draft),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Pass:
-    """Forward passes of `requests` per data-parallel rank at `context`, with any drafts."""
+    """Forward passes of `requests` per data-parallel rank at one context, with any drafts.
+
+    `kv_cache` is the seconds that all layers attend, `heads` those of each prediction layer.
+    """
 
     pace: Pace
     requests: int
     context: int
+    kv_cache: float
+    heads: tuple[float, ...]
 
     def token_nanoseconds(self, draft: int) -> int:
         """Time between two tokens of one request."""
-        step = sum(round(seconds * 1e9) for _, seconds in self.terms(draft))
-        return round(step / tokens_per_step(self.pace.candidate.subject, draft))
+        steady = _steady(self.pace, self.requests, draft)
+        drafts = self._drafts(steady, draft)
+        step = steady.nanoseconds + _nanoseconds(self.kv_cache) + _nanoseconds(drafts)
+        return round(step / steady.tokens)
 
-    def terms(self, draft: int) -> Iterator[tuple[str, float]]:
-        """Seconds of each term of one pass in which every request has so many drafted tokens."""
-        pace, tokens = self.pace, self.requests * (draft + 1)
-        layers = pace.candidate.subject.architecture.layers
-        yield "Weights", max(pace.weights(tokens), pace.operations(tokens))
-        yield "KV cache", self._kv_cache
-        yield "Layers", layers * pace.engine.layer_us / 1e6
-        yield "All-reduce", 2 * layers * pace.all_reduce(tokens)
-        yield "Between nodes", pace.between_nodes(tokens)
-        yield "Drafts", self._drafts(draft)
+    def terms(self, draft: int) -> Iterator[SpeedTerm]:
+        """The terms of one pass in which every request has so many drafted tokens."""
+        steady = _steady(self.pace, self.requests, draft)
+        seconds = {
+            "Weights": steady.weights,
+            "KV cache": self.kv_cache,
+            "Layers": steady.layers,
+            "All-reduce": steady.all_reduce,
+            "Between nodes": steady.between_nodes,
+            "Drafts": self._drafts(steady, draft),
+        }
+        for item, each in seconds.items():
+            yield SpeedTerm(item=item, nanoseconds=_nanoseconds(each))
 
-    @cached_property
-    def _kv_cache(self) -> float:
-        groups = self.pace.candidate.subject.architecture.attending
-        return sum(group.layers * self._attention[group.name] for group in groups)
-
-    @cached_property
-    def _attention(self) -> Mapping[str, float]:
-        """Seconds that one layer of each group attends."""
-        groups = self.pace.candidate.subject.architecture.attending
-        return {group.name: self._attend(group) for group in groups}
-
-    def _attend(self, group: AttentionGroup) -> float:
-        gpu, engine = self.pace.gpu, self.pace.engine
-        value = group.head_size if group.head_size_value is None else group.head_size_value
-        heads = max(1, group.kv_heads // self.pace.candidate.layout.tensor)
-        reach = min(self.context, group.window or self.context)
-        entry = heads * (group.head_size + value) * ELEMENT_BYTES
-        seconds = self.requests * reach * entry / gpu.memory_bandwidth
-        if group.kind is not AttentionKind.FULL:
-            return seconds
-        serial = self.context * engine.serial_token_ns / 1e9
-        return max(seconds * engine.kv_factor, serial)
-
-    def _drafts(self, draft: int) -> float:
+    def _drafts(self, steady: _Steady, draft: int) -> float:
         """Seconds of the prediction layers, one after the other, each with the output head."""
-        pace, heads = self.pace, self.pace.candidate.subject.architecture.draft
-        if not draft or heads is None:
-            return 0.0
-        attention = sum(
-            self._attention[heads.group_of(depth % heads.depths)] for depth in range(draft)
-        )
-        tokens = self.requests * (draft + 1)
-        each = pace.output_head + pace.engine.layer_us / 1e6 + 2 * pace.all_reduce(tokens)
-        read = pace.draft_layers(draft)
-        return read * draft / min(draft, heads.depths) + attention + draft * each
+        attention = sum(islice(cycle(self.heads), draft))
+        return steady.draft_layers + attention + steady.drafts
+
+
+def pass_of(pace: Pace, wanted: Wanted) -> Pass:
+    """A pass with as many requests at once as are wanted."""
+    requests, context = wanted.per_rank(pace.candidate.layout), wanted.context
+    attention = {g.name: pace.attention(g, requests, context) for g in pace.groups}
+    kv_cache = sum(group.layers * attention[group.name] for group in pace.groups)
+    heads = tuple(attention[name] for name in pace.heads)
+    return Pass(pace, requests, context, kv_cache, heads)
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * 1e9)
 
 
 def speed_of(candidate: Candidate, context: int) -> SpeedPlan:
     """What one request at `context` tokens is expected to get, with as many beside it as the spec
     wants at once."""
-    subject, draft = candidate.subject, candidate.draft
-    step = pass_of(Pace(candidate), Wanted(context, subject.spec.serving.concurrency))
-    terms = (SpeedTerm(item=item, nanoseconds=round(s * 1e9)) for item, s in step.terms(draft))
+    wanted = Wanted(context, candidate.subject.spec.serving.concurrency)
+    return speed_plan(pass_of(Pace(candidate), wanted), candidate.draft)
+
+
+def speed_plan(step: Pass, draft: int) -> SpeedPlan:
+    """What one of the requests of a pass is expected to get, with so many drafted tokens."""
     return SpeedPlan(
-        context=context,
-        decode=tuple(term for term in terms if term.nanoseconds),
-        tokens_per_step=f"{tokens_per_step(subject, draft):.2f}",
+        context=step.context,
+        decode=tuple(term for term in step.terms(draft) if term.nanoseconds),
+        tokens_per_step=f"{tokens_per_step(step.pace.candidate.subject, draft):.2f}",
         prefill_tokens_per_second=_prefill(step),
     )
-
-
-def pass_of(pace: Pace, wanted: Wanted) -> Pass:
-    """A pass with as many requests at once as are wanted."""
-    return Pass(pace, wanted.per_rank(pace.candidate.layout), wanted.context)
 
 
 def token_nanoseconds(candidate: Candidate, context: int) -> int:

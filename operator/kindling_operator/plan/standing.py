@@ -119,5 +119,6 @@ def _trying_since(revision: Revision, placed: Iterable[PodView]) -> datetime | N
 
 def stored_for(model: ParsedModel, standing: Iterable[Standing]) -> Standing | None:
     """The stored revision that the spec asks for."""
-    name = wanted_hash(model)
-    return next((each for each in standing if each.revision.hash == name), None)
+    stored = tuple(standing)
+    name = wanted_hash(model) if stored else ""
+    return next((each for each in stored if each.revision.hash == name), None)

@@ -6,9 +6,9 @@ in context, requests and what else is wanted on top: a cluster has many models o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from kindling_operator.model.api_serving import SpeculationMode
 from kindling_operator.model.architecture import Checkpoint
@@ -20,7 +20,7 @@ from kindling_operator.plan.fleet import Fleet, Pool
 from kindling_operator.plan.kinds import kinds
 from kindling_operator.plan.layouts import Extent, extent_of, layouts
 from kindling_operator.plan.question import question_of, undemanding
-from kindling_operator.plan.rules import judge_option
+from kindling_operator.plan.rules import judge_option, unverified
 from kindling_operator.plan.sizing import engines_of, sequences_of
 from kindling_operator.plan.speed import Pace, acceptance
 from kindling_operator.plan.subject import Subject
@@ -28,13 +28,14 @@ from kindling_operator.plan.subject import Subject
 
 @dataclass(frozen=True, eq=False)
 class Way:
-    """A candidate of an undemanding model; `name` is what people read.
+    """A candidate of an undemanding model; `name` is what people read, `pace` how fast it is.
 
     What follows from these is found once, when it is first asked for.
     """
 
     candidate: Candidate
     name: str
+    pace: Pace
     _engines: dict[int, tuple[Engine, ...]] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -61,9 +62,9 @@ class Way:
         return judge_option(self.candidate)
 
     @cached_property
-    def pace(self) -> Pace:
-        """How fast it is."""
-        return Pace(self.candidate)
+    def warning(self) -> str:
+        """What nobody has verified of it, and the user insists on; "" if nothing."""
+        return unverified(self.candidate)
 
     @cached_property
     def drafting(self) -> tuple[Way, ...]:
@@ -72,7 +73,8 @@ class Way:
         if heads is None or fixed_draft(self.candidate.subject) is not None:
             return ()
         depths = range(1, heads.depths + 1)
-        return tuple(Way(replace(self.candidate, draft=depth), self.name) for depth in depths)
+        drafting = (replace(self.candidate, draft=depth) for depth in depths)
+        return tuple(Way(each, self.name, self.pace) for each in drafting)
 
     def engines(self, wanted: Wanted) -> tuple[Engine, ...]:
         """Its engine with each number of batched tokens, the most first."""
@@ -116,26 +118,47 @@ def ways(subject: Subject, fleet: Fleet) -> Iterator[tuple[Pool, Ways]]:
     nodes = tuple((pool.gpu, pool.names) for pool in pools.values())
     extents = fleet.answer(("extents", nodes), lambda: tuple(map(extent_of, pools.values())))
     plain = undemanding(subject)
-    classes = tuple(zip(pools, extents, strict=True))
-    question = "ways", question_of(plain), classes
-    found = fleet.answer(question, lambda: tuple(_on_kinds(plain, dict(classes))))
+    asked, classes = question_of(plain), tuple(zip(pools, extents, strict=True))
+    found = fleet.answer(
+        ("ways", asked, classes), lambda: tuple(_on_kinds(plain, asked, dict(classes), fleet))
+    )
     return ((pools[gpu], each) for gpu, each in found)
 
 
 def _on_kinds(
-    subject: Subject, kinds_of_gpu: Mapping[GpuClass, Extent]
+    subject: Subject, asked: Hashable, extents: Mapping[GpuClass, Extent], fleet: Fleet
 ) -> Iterator[tuple[GpuClass, Ways]]:
-    for gpu, title in titles(kinds_of_gpu).items():
-        extent = kinds_of_gpu[gpu]
-        found = layouts(subject, extent)
-        for checkpoint in checkpoints(subject):
-            first = Candidate(subject, checkpoint, gpu)
-            plain = replace(first, draft=fixed_draft(subject) or 0)
-            each = (
-                Way(replace(plain, layout=layout), _name(checkpoint, layout, title))
-                for layout in found
-            )
-            yield gpu, Ways(first, title, tuple(each))
+    """Kinds of the same GPU with other numbers of nodes mostly have the same layouts."""
+    for gpu, title in titles(extents).items():
+        found = layouts(subject, extents[gpu])
+        each = fleet.answer(
+            ("ways", asked, gpu, title, found), partial(_on_kind, subject, gpu, title, found)
+        )
+        yield from ((gpu, alike) for alike in each)
+
+
+def _on_kind(
+    subject: Subject, gpu: GpuClass, title: str, found: Iterable[Layout]
+) -> tuple[Ways, ...]:
+    """Those of each checkpoint."""
+    draft = fixed_draft(subject) or 0
+    return tuple(
+        Ways(
+            Candidate(subject, checkpoint, gpu),
+            title,
+            tuple(
+                _way(Candidate(subject, checkpoint, gpu, layout, draft), title) for layout in found
+            ),
+        )
+        for checkpoint in checkpoints(subject)
+    )
+
+
+def _way(candidate: Candidate, title: str) -> Way:
+    checkpoint, layout = candidate.checkpoint.name.value, candidate.layout
+    where = f"{layout.nodes} nodes of " if layout.nodes > 1 else ""
+    name = f"{checkpoint} {layout.name} on {where}{layout.gpus_per_node} x {title}"
+    return Way(candidate, name, Pace(candidate))
 
 
 def checkpoints(subject: Subject) -> tuple[Checkpoint, ...]:
@@ -151,8 +174,3 @@ def fixed_draft(subject: Subject) -> int | None:
         return wanted.tokens
     drafts = subject.architecture.draft is not None and acceptance(subject) is not None
     return None if wanted.mode is SpeculationMode.AUTO and drafts else 0
-
-
-def _name(checkpoint: Checkpoint, layout: Layout, title: str) -> str:
-    where = f"{layout.nodes} nodes of " if layout.nodes > 1 else ""
-    return f"{checkpoint.name.value} {layout.name} on {where}{layout.gpus_per_node} x {title}"
