@@ -14,7 +14,10 @@ from kindling_operator.model.snapshot import Snapshot
 KINDS: Final = ("NVIDIA-H200", "NVIDIA-H100-80GB-HBM3", "NVIDIA-B200", "NVIDIA-L40S")
 SPECS: Final = 50
 """Different specs among the models, beside their names and weights: people copy manifests."""
+CONCURRENCY: Final = (1, 2, 4, 6, 8, 12, 16)
+MIN_MEMORY: Final = (None, None, None, "80Gi", "140Gi")
 ZONES: Final = 3
+ZONE: Final = "topology.kubernetes.io/zone"
 
 
 def snapshot(*, nodes: int, models: int, specs: int = SPECS) -> Snapshot:
@@ -33,10 +36,7 @@ def snapshot(*, nodes: int, models: int, specs: int = SPECS) -> Snapshot:
             ("flint", "inkling")[number % 2],
             replicas=1 + number % 3,
             model={"weights": {"uri": f"pvc://weights/{number}"}},
-            serving={
-                "contextLength": 4096 + number % specs * 256,
-                "servedName": f"model-{number}",
-            },
+            **_wishes(number % specs, name=f"model-{number}"),
         )
         age = timedelta(minutes=number)
         found.apply(spec, key=Key("ml", f"model-{number:04}"), age=age)
@@ -44,10 +44,31 @@ def snapshot(*, nodes: int, models: int, specs: int = SPECS) -> Snapshot:
     return replace(found.snapshot(), used={view.name: use for view in views})
 
 
+def _wishes(number: int, *, name: str) -> dict[str, Any]:
+    """What people ask for: no two numbers want the same context, few anything that is rare."""
+    seed = [f"--seed={number}"] if number % 3 == 0 else []
+    least = MIN_MEMORY[number % len(MIN_MEMORY)]
+    zone = number % (2 * ZONES)
+    return {
+        "serving": {
+            "contextLength": 4096 + number * 256,
+            "concurrency": CONCURRENCY[number % len(CONCURRENCY)],
+            "servedName": name,
+            "extraArgs": seed,
+        },
+        "placement": {
+            **({"gpu": {"minMemory": least}} if least else {}),
+            **({"nodeSelector": {ZONE: f"zone-{zone}"}} if zone < ZONES else {}),
+            **({"tolerations": [{"key": "team", "value": "a"}]} if number % 7 == 0 else {}),
+        },
+        "runtime": {"resources": {"memory": f"{1 + number % 4}Gi"}},
+    }
+
+
 def _node(number: int) -> NodeView:
     product = KINDS[number % len(KINDS)]
     major, minor = PRODUCTS[product][1:]
-    return gpu_node(
+    node = gpu_node(
         name(number),
         product,
         compute=f"{major}.{minor}",
@@ -56,6 +77,7 @@ def _node(number: int) -> NodeView:
         ephemeral=2048 * GIB,
         pods=110,
     )
+    return replace(node, labels={**node.labels, ZONE: node.zone})
 
 
 def name(number: int) -> str:
@@ -71,7 +93,7 @@ def node_bodies(count: int) -> Iterator[dict[str, Any]]:
         features = {f"feature.node.kubernetes.io/cpu-cpuid.F{each}": "true" for each in range(60)}
         labels = {
             "kubernetes.io/hostname": name(number),
-            "topology.kubernetes.io/zone": f"zone-{number % ZONES}",
+            ZONE: f"zone-{number % ZONES}",
             LABEL_GPU_PRODUCT: product,
             LABEL_GPU_MEMORY: str(memory),
             "nvidia.com/gpu.compute.major": major,

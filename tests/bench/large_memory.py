@@ -54,7 +54,7 @@ async def _measure(host: str, pods: int, nodes: int, models: int) -> dict[str, f
     found = {"imports": _mib("VmRSS")}
     settings = Configuration()
     settings.host = host
-    base = snapshot(nodes=0, models=models)
+    base = snapshot(nodes=0, models=models, specs=models)
     async with Kube(settings) as kube:
         sources = beside(
             kube, nodes_changed=_nothing, pods_changed=_nothing, beat=lambda _: _nothing
