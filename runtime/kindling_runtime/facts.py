@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from kindling_runtime.contract import EngineFacts, GroupStatus, PluginStatus, Traffic
+from kindling_runtime.contract import Checked, EngineFacts, GroupStatus, PluginStatus, Traffic
 from kindling_runtime.state import State
 
 
@@ -25,3 +25,4 @@ class Facts:
     plugins: tuple[PluginStatus, ...] = ()
     loaded_bytes: int | None = None
     engine: EngineFacts | None = None
+    preflight: tuple[Checked, ...] = ()

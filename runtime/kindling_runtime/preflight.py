@@ -5,16 +5,20 @@ that fails decides. They read the file system, so they belong in a thread with a
 """
 
 import json
+import logging
 import os
 import shutil
 import socket
-from collections.abc import Callable
+import threading
+import time
 from pathlib import Path
 
-from kindling_runtime.contract import BIND_HOST, LaunchPlan, Reason
+from kindling_runtime import modelfiles, podfit
+from kindling_runtime.contract import BIND_HOST, Checked, LaunchPlan, Reason
+from kindling_runtime.podfit import Check
 from kindling_runtime.state import PreflightFailed
 
-Check = Callable[[LaunchPlan], str | None]
+_log = logging.getLogger(__name__)
 
 
 def weights_folder_exists(plan: LaunchPlan) -> str | None:
@@ -121,38 +125,73 @@ WEIGHTS_CHECKS: tuple[Check, ...] = (
     required_files_present,
     weights_files_readable,
     required_json_parses,
+    modelfiles.shards_of_the_index_are_there,
+    modelfiles.tensor_files_are_whole,
 )
-POD_CHECKS: tuple[Check, ...] = (engine_command_found, engine_port_free)
+POD_CHECKS: tuple[Check, ...] = (engine_command_found, engine_port_free, *podfit.POD_CHECKS)
+CHAPTERS: tuple[tuple[Reason, tuple[Check, ...]], ...] = (
+    (Reason.WEIGHTS_INCOMPLETE, WEIGHTS_CHECKS),
+    (Reason.PREFLIGHT_FAILED, POD_CHECKS),
+    (Reason.PREFLIGHT_FAILED, podfit.GPU_CHECKS),
+)
+"""Chapters are judged at the same time, the checks of one in order up to the first that fails."""
 
 
-def first_problem(
-    plan: LaunchPlan,
-    *,
-    weights: tuple[Check, ...] = WEIGHTS_CHECKS,
-    pod: tuple[Check, ...] = POD_CHECKS,
-) -> PreflightFailed | None:
-    """The sentence of the first check that fails, with its reason, or None."""
-    for reason, checks in ((Reason.WEIGHTS_INCOMPLETE, weights), (Reason.PREFLIGHT_FAILED, pod)):
-        problem = _first_of(checks, plan)
-        if problem is not None:
-            return PreflightFailed(problem, reason)
-    return None
+class Preflight:
+    """The checks of one start; `results` grows while they are made."""
+
+    def __init__(
+        self, plan: LaunchPlan, chapters: tuple[tuple[Reason, tuple[Check, ...]], ...] = CHAPTERS
+    ) -> None:
+        self._plan = plan
+        self._chapters = chapters
+        self._results: list[list[Checked]] = [[] for _ in chapters]
+
+    @property
+    def results(self) -> tuple[Checked, ...]:
+        """What has been checked so far, by chapter."""
+        return tuple(each for chapter in self._results for each in tuple(chapter))
+
+    def first_problem(self) -> PreflightFailed | None:
+        """Make all checks; the sentence of the first that fails, with its reason, or None."""
+        threads = [
+            threading.Thread(target=self._judge, args=(number,), daemon=True)
+            for number in range(len(self._chapters))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for (reason, _), results in zip(self._chapters, self._results, strict=True):
+            failed = next((each for each in results if each.problem), None)
+            if failed is not None:
+                return PreflightFailed(failed.problem, reason)
+        return None
+
+    def _judge(self, number: int) -> None:
+        for check in self._chapters[number][1]:
+            begun = time.monotonic()
+            problem = _said(check, self._plan) or ""
+            took = round(time.monotonic() - begun, 3)
+            name = check.__name__
+            self._results[number].append(Checked(check=name, problem=problem, seconds=took))
+            if problem:
+                return
 
 
-def _first_of(checks: tuple[Check, ...], plan: LaunchPlan) -> str | None:
-    """What the first check that fails says.
+def _said(check: Check, plan: LaunchPlan) -> str | None:
+    """What a check says.
 
-    A check that the file system itself interrupts (a stale mount, an I/O error) fails with its
-    words.
+    One that the file system itself interrupts (a stale mount, an I/O error) fails with its words,
+    one that has a fault of its own fails nothing: the engine will tell.
     """
-    for check in checks:
-        try:
-            problem = check(plan)
-        except OSError as error:
-            problem = (
-                f"{error.filename or plan.weights.path} cannot be read ({error.strerror}); "
-                f"see the volume of {plan.weights.uri}"
-            )
-        if problem is not None:
-            return problem
-    return None
+    try:
+        return check(plan)
+    except OSError as error:
+        return (
+            f"{error.filename or plan.weights.path} cannot be read ({error.strerror}); "
+            f"see the volume of {plan.weights.uri}"
+        )
+    except Exception:
+        _log.exception("the check %s failed by itself and is passed over", check.__name__)
+        return None

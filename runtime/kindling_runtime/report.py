@@ -60,6 +60,7 @@ def status(
         facts=_both(facts.engine, told),
         traffic=facts.traffic,
         plugins=facts.plugins,
+        preflight=facts.preflight,
     )
 
 

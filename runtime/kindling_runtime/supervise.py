@@ -89,6 +89,7 @@ class Supervisor:
         self._watching: asyncio.Task[None] | None = None
         self._guarding: list[asyncio.Task[None]] = []
         self._leftover_bytes = 0
+        self._preflight = preflight.Preflight(plan)
         self._requests = RequestWatch(plan.front)
 
     async def run(self) -> State:
@@ -146,6 +147,7 @@ class Supervisor:
             plugins=record.read(self._plugin_folder(), registry.NAMES),
             loaded_bytes=None if self._load is None else self._load.work.read,
             engine=telling.read(self._plugin_folder()),
+            preflight=self._preflight.results,
         )
 
     def _listen_to_signals(self) -> None:
@@ -201,7 +203,7 @@ class Supervisor:
     async def _check_pod(self) -> PreflightFailed | None:
         def prepare() -> tuple[int, PreflightFailed | None]:
             record.forget(self._plugin_folder())
-            return leftovers.remove(self._shared_memory), preflight.first_problem(self._plan)
+            return leftovers.remove(self._shared_memory), self._preflight.first_problem()
 
         try:
             async with asyncio.timeout(_PREFLIGHT_SECONDS):

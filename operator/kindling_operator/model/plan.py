@@ -149,8 +149,9 @@ class GpuPlan(_Wire, frozen=True, kw_only=True):
     """The GPUs of one replica: `count` on each of `nodes` nodes.
 
     `one_clique` is True where these nodes must share an NVLink domain (nvidia.com/gpu.clique).
-    `memory` is the bytes of one GPU that the plan was sized for, 0 where an older release did not
-    store it.
+    `memory` is the bytes of one GPU that the plan was sized for, `capability` its compute
+    capability (9.0) and `driver` the oldest that the image runs with; 0 and "" where an older
+    release did not store it, or the GPU is a slice.
     """
 
     product: str
@@ -159,6 +160,8 @@ class GpuPlan(_Wire, frozen=True, kw_only=True):
     nodes: int = 1
     one_clique: bool = False
     memory: int = 0
+    capability: str = ""
+    driver: str = ""
     memory_items: tuple[MemoryItem, ...] = ()
 
 
@@ -223,6 +226,7 @@ class EnginePlan(_Wire, frozen=True, kw_only=True):
 
     `model` is the catalog's name. Durations in seconds. `argv` is the whole engine command, less
     what `group` adds for each pod of a replica that has several. `gpu` is None on CPU.
+    `packages` are the distributions that the image must have, `name` or `name==version`.
     `draft_tokens` is 0 without speculation. `why` explains what the plan chose, a sentence each,
     and `reasons` in a few words why each option of the command is given, by its name; empty where
     an older release did not store it.
@@ -242,6 +246,7 @@ class EnginePlan(_Wire, frozen=True, kw_only=True):
     env: dict[str, str]
     startup_seconds: int
     drain_seconds: int
+    packages: tuple[str, ...] = ()
     kv: KVBudget
     pod: PodPlan
     gpu: GpuPlan | None = None

@@ -74,7 +74,10 @@ def _compared(plan: EnginePlan) -> EnginePlan:
     return structs.replace(
         plan,
         argv=argv,
-        gpu=structs.replace(plan.gpu, memory=0) if plan.gpu is not None else None,
+        gpu=structs.replace(plan.gpu, memory=0, capability="", driver="")
+        if plan.gpu is not None
+        else None,
+        packages=(),
         pod=structs.replace(plan.pod, node_requirements=()),
         drain_seconds=0,
         speed=None,

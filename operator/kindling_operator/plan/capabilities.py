@@ -11,6 +11,7 @@ from enum import StrEnum
 from kindling_operator.model.architecture import (
     Capability,
     CapabilityStatus,
+    Checkpoint,
     CheckpointName,
     Device,
 )
@@ -145,6 +146,17 @@ def model_on(subject: Subject) -> ModelOnRuntime | None:
     name = subject.architecture.architecture
     own = subject.environment.own_runtime(Device.GPU)
     return runtime_for(subject, Device.GPU).on(name) or own.on(name)
+
+
+def needed_packages(subject: Subject, checkpoint: Checkpoint) -> tuple[str, ...]:
+    """The extras without which a checkpoint does not run on GPUs, whatever the image has."""
+    model = model_on(subject)
+    return tuple(
+        need.package
+        for need in (model.needs if model is not None else ())
+        if need.checkpoint in (None, checkpoint.name)
+        and (not need.modalities or set(need.modalities) & set(subject.modalities))
+    )
 
 
 def image_says_nothing(subject: Subject) -> bool:

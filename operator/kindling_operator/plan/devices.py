@@ -57,6 +57,12 @@ def gpu_class(node: NodeView) -> GpuClass | None:
     )
 
 
+def compute_capability(gpu: GpuClass) -> str:
+    """9.0 of sm90, 10.3 of sm103: the last digit is the minor version."""
+    digits = gpu.capability.removeprefix("sm")
+    return f"{digits[:-1]}.{digits[-1]}"
+
+
 def titles(classes: Iterable[GpuClass]) -> dict[GpuClass, str]:
     """Each class as people read it, with the memory or driver where the rest does not tell it."""
     all_of = tuple(classes)

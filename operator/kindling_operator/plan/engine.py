@@ -14,6 +14,7 @@ from kindling_operator.model.api_serving import Frontend
 from kindling_operator.model.architecture import Device
 from kindling_operator.model.layout import Layout
 from kindling_operator.model.names import LABEL_ARCHITECTURE, LABEL_GPU_PRODUCT
+from kindling_operator.model.objects import GpuShare
 from kindling_operator.model.plan import (
     EnginePlan,
     GpuPlan,
@@ -27,11 +28,13 @@ from kindling_operator.plan.argument import reasons, texts
 from kindling_operator.plan.capabilities import (
     attention_backends,
     cpu_architectures,
+    image_is_unknown,
     image_of,
+    needed_packages,
     runtime_for,
 )
 from kindling_operator.plan.command import engine_arguments, engine_env
-from kindling_operator.plan.devices import GPU_TOLERATION
+from kindling_operator.plan.devices import GPU_TOLERATION, compute_capability
 from kindling_operator.plan.media import allowed_domains
 from kindling_operator.plan.memory import GIB, shared_memory, storage_items, total
 from kindling_operator.plan.mounts import downloaded, weights_of
@@ -77,9 +80,10 @@ def engine_plan(subject: Subject, option: Option, found: Search) -> EnginePlan:
         env=engine_env(subject, option, startup_seconds=startup),
         startup_seconds=startup,
         drain_seconds=drain,
+        packages=_packages(subject, option),
         kv=sizing.kv,
         pod=_pod(subject, option),
-        gpu=_gpu(option),
+        gpu=_gpu(subject, option),
         parallelism=_parallelism(option.layout),
         group=group_plan(option.layout),
         draft_tokens=option.draft,
@@ -149,9 +153,10 @@ def _tier(option: Option) -> HostTierPlan | None:
     )
 
 
-def _gpu(option: Option) -> GpuPlan | None:
+def _gpu(subject: Subject, option: Option) -> GpuPlan | None:
     if option.gpu is None:
         return None
+    whole = option.gpu.share is GpuShare.WHOLE
     return GpuPlan(
         product=option.gpu.product,
         architecture=option.gpu.architecture,
@@ -159,8 +164,20 @@ def _gpu(option: Option) -> GpuPlan | None:
         nodes=option.layout.nodes,
         one_clique=option.layout.tensor_spans_nodes,
         memory=option.gpu.memory,
+        # Of a slice the driver tells the whole GPU.
+        capability=compute_capability(option.gpu) if whole else "",
+        driver=runtime_for(subject, Device.GPU).driver if whole else "",
         memory_items=option.sizing.per_gpu,
     )
+
+
+def _packages(subject: Subject, option: Option) -> tuple[str, ...]:
+    """What the image is known to have; of one that nobody described nothing is asked."""
+    device = Device.CPU if option.gpu is None else Device.GPU
+    if image_is_unknown(subject, device):
+        return ()
+    needed = needed_packages(subject, option.checkpoint) if option.gpu is not None else ()
+    return (f"vllm=={runtime_for(subject, device).vllm}", *needed)
 
 
 def _summary(option: Option) -> str:

@@ -1,6 +1,6 @@
 """The launch plan of a pod: the part of the engine plan that the runtime obeys."""
 
-from kindling_operator.model.plan import EnginePlan, GroupPlan
+from kindling_operator.model.plan import EnginePlan, GpuPlan, GroupPlan
 from kindling_operator.render.fetching import launch_weights
 from kindling_runtime import contract
 
@@ -35,8 +35,37 @@ def launch_plan(plan: EnginePlan) -> contract.LaunchPlan:
             kv_tokens=plan.kv.tokens if on_cpu else None,
             max_model_len=plan.context_length,
         ),
+        requires=_requires(plan),
         group=_group(plan, plan.group) if plan.group is not None else None,
         front=contract.Front(settle_seconds=_ENDPOINT_SECONDS) if _has_front(plan) else None,
+    )
+
+
+def _requires(plan: EnginePlan) -> contract.Requires:
+    """What the runtime checks before it starts the engine; a plan of an earlier release has no
+    packages, and nothing to compare with GPUs but their number."""
+    return contract.Requires(
+        packages=tuple(_package(each) for each in plan.packages),
+        memory=plan.pod.memory,
+        shared_memory=plan.pod.shared_memory,
+        device=_device(plan.gpu),
+    )
+
+
+def _package(text: str) -> contract.Package:
+    name, _, version = text.partition("==")
+    return contract.Package(name=name, version=version)
+
+
+def _device(gpu: GpuPlan | None) -> contract.Device | None:
+    if gpu is None or not gpu.capability:
+        return None
+    return contract.Device(
+        product=gpu.product,
+        count=gpu.count,
+        memory=gpu.memory,
+        capability=gpu.capability,
+        driver=gpu.driver,
     )
 
 

@@ -41,6 +41,7 @@ from kindling_runtime.contract.places import (
 )
 from kindling_runtime.contract.plan import (
     CONTRACT_VERSION,
+    Device,
     Drain,
     Engine,
     Expected,
@@ -49,6 +50,7 @@ from kindling_runtime.contract.plan import (
     Group,
     LaunchPlan,
     Model,
+    Package,
     Probe,
     Rank,
     Requires,
@@ -58,6 +60,7 @@ from kindling_runtime.contract.plan import (
 )
 from kindling_runtime.contract.plugins import PluginState, PluginStatus
 from kindling_runtime.contract.status import (
+    Checked,
     Download,
     EngineFacts,
     EngineStatus,
@@ -97,7 +100,9 @@ __all__ = [
     "TERMINATION_LOG_PATH",
     "TERMINATION_MESSAGE_BYTES",
     "TOKEN_VARIABLE",
+    "Checked",
     "ContractError",
+    "Device",
     "Download",
     "Drain",
     "DrainStep",
@@ -116,6 +121,7 @@ __all__ = [
     "LaunchPlan",
     "MemoryUse",
     "Model",
+    "Package",
     "Phase",
     "PluginState",
     "PluginStatus",

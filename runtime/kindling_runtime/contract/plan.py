@@ -142,10 +142,35 @@ class Expected(_Part, frozen=True, kw_only=True):
     max_model_len: Count | None = None
 
 
+class Device(_Part, frozen=True, kw_only=True):
+    """The GPUs that each pod has: `count` of `product` (as nvidia.com/gpu.product) with at least
+    `memory` bytes, of compute `capability` (9.0), under a `driver` of that version or later; ""
+    where it does not matter."""
+
+    product: Name
+    count: Annotated[int, Meta(ge=1)]
+    memory: Count
+    capability: Text = ""
+    driver: Text = ""
+
+
+class Package(_Part, frozen=True, kw_only=True):
+    """A Python distribution that the image must have, in this version; any where it is ""."""
+
+    name: Name
+    version: Text = ""
+
+
 class Requires(_Part, frozen=True, kw_only=True):
-    """What must be in the weights folder before the engine is started; paths relative to it."""
+    """What must be there before the engine is started: `files` in the weights folder, relative to
+    it, `packages` in the image, the container's memory limit and its /dev/shm of at least so many
+    bytes (0: any), and the GPUs."""
 
     files: tuple[RelativePath, ...] = ("config.json",)
+    packages: tuple[Package, ...] = ()
+    memory: Count = 0
+    shared_memory: Count = 0
+    device: Device | None = None
 
 
 class Rank(_Part, frozen=True, kw_only=True):

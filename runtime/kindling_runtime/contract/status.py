@@ -37,6 +37,15 @@ class Evidence(_Report, frozen=True, kw_only=True):
     last_miss: str | None
 
 
+class Checked(_Report, frozen=True, kw_only=True):
+    """One check before the engine's start: `problem` is a sentence, "" for none, and `seconds` is
+    how long it took."""
+
+    check: str
+    problem: str = ""
+    seconds: float = 0.0
+
+
 class GroupStatus(_Report, frozen=True, kw_only=True):
     """The pod's place in its group; `met` once all were there together."""
 
@@ -111,7 +120,8 @@ class Status(_Report, frozen=True, kw_only=True):
     drain (both RFC 3339); a ready engine has a deadline while it shows no token. `models_answers`
     counts the engine's answers at MODELS_PATH since its start, null where it does not tell. `facts`
     are there once the engine serves, and `traffic` where the plan has a front. `plugins` are all
-    corrections of vLLM that the image has, in place or not.
+    corrections of vLLM that the image has, in place or not; `preflight` is every check that was
+    made.
     """
 
     contract_version: int
@@ -134,6 +144,7 @@ class Status(_Report, frozen=True, kw_only=True):
     download: Download | None = None
     traffic: Traffic | None = None
     plugins: tuple[PluginStatus, ...] = ()
+    preflight: tuple[Checked, ...] = ()
 
 
 def last_words(reason: Reason, sentence: str) -> str:

@@ -51,7 +51,8 @@ def weights(folder: Path) -> Path:
     """A weights folder that passes preflight."""
     folder.mkdir()
     (folder / "config.json").write_text('{"architectures": ["Qwen3ForCausalLM"]}')
-    (folder / "model.safetensors").write_bytes(b"\0" * 16)
+    # A file of the format, without any tensor.
+    (folder / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     return folder
 
 

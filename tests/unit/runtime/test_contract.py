@@ -18,7 +18,8 @@ JSON = (
     b'"model":{"name":"custom","servedName":"tiny"},'
     b'"probe":{"intervalSeconds":15,"startupSeconds":600,'
     b'"stuckSeconds":60,"tokenSeconds":30,"unreadyFailures":2,"wedgedSeconds":60},'
-    b'"requires":{"files":["config.json"]},"runtimePort":9400,"version":3,'
+    b'"requires":{"device":null,"files":["config.json"],"memory":0,"packages":[],'
+    b'"sharedMemory":0},"runtimePort":9400,"version":3,'
     b'"weights":{"fetch":null,"path":"/models","uri":"pvc://models/tiny","use":null}}'
 )
 

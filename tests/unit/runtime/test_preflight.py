@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from tests.support.engine.plans import launch_plan
 
-from kindling_runtime import preflight
 from kindling_runtime.contract import BIND_HOST, Engine, LaunchPlan, Reason
+from kindling_runtime.preflight import Preflight
 from kindling_runtime.state import PreflightFailed
 
 NOBODY = 65532
@@ -51,12 +51,12 @@ def ordinary_user() -> Iterator[int]:
 
 def weights_problem(plan: LaunchPlan) -> str:
     """The sentence of what is wrong with the weights."""
-    return _sentence(preflight.first_problem(plan), Reason.WEIGHTS_INCOMPLETE)
+    return _sentence(Preflight(plan).first_problem(), Reason.WEIGHTS_INCOMPLETE)
 
 
 def pod_problem(plan: LaunchPlan) -> str:
     """The sentence of what is wrong with the pod around them."""
-    return _sentence(preflight.first_problem(plan), Reason.PREFLIGHT_FAILED)
+    return _sentence(Preflight(plan).first_problem(), Reason.PREFLIGHT_FAILED)
 
 
 def _sentence(failed: PreflightFailed | None, reason: Reason) -> str:
@@ -69,7 +69,7 @@ def test_a_complete_folder_passes(folder: Path) -> None:
     with free_port() as port:
         pass
 
-    assert preflight.first_problem(plan_for(folder, port=port)) is None
+    assert Preflight(plan_for(folder, port=port)).first_problem() is None
 
 
 def test_no_folder(folder: Path) -> None:
@@ -151,7 +151,7 @@ def test_what_the_file_system_says_is_passed_on(folder: Path) -> None:
     def stale(_: LaunchPlan) -> str | None:
         raise OSError(116, "Stale file handle", "/models")
 
-    found = preflight.first_problem(plan_for(folder), weights=(stale,))
+    found = Preflight(plan_for(folder), ((Reason.WEIGHTS_INCOMPLETE, (stale,)),)).first_problem()
     assert _sentence(found, Reason.WEIGHTS_INCOMPLETE) == (
         "/models cannot be read (Stale file handle); see the volume of pvc://models/tiny"
     )

@@ -1,0 +1,144 @@
+"""What the container itself must be: memory, shared memory, limits, packages, clock."""
+
+import importlib.metadata
+import os
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from kindling_runtime import gpus
+from kindling_runtime.contract import SHARED_MEMORY_PATH, LaunchPlan
+
+Check = Callable[[LaunchPlan], str | None]
+
+_OPEN_FILES: Final = 4096
+"""Sockets of 1,000 streams, of ranks to each other, and shards of the weights."""
+_BUILT: Final = 1_764_460_800
+"""1 December 2025: no clock that is right shows less."""
+_GPU_SECONDS: Final = 20.0
+"""An engine that has just ended gives its memory back within some seconds."""
+_MEMORY_LIMITS: Final = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+
+
+def memory_limit_holds_the_plan(plan: LaunchPlan) -> str | None:
+    """A limit below the plan's sum ends the engine in the middle of its load."""
+    wanted, has = plan.requires.memory, _memory_limit()
+    if not wanted or has is None or has >= wanted:
+        return None
+    return (
+        f"the container's memory limit is {_gib(has)} GiB and the plan needs {_gib(wanted)}; see"
+        " what changed the pod's resources, such as a LimitRange or a VerticalPodAutoscaler"
+    )
+
+
+def shared_memory_is_large_enough(plan: LaunchPlan) -> str | None:
+    """The KV tier and the ranks' queues lie there; the runtime's default is 64 MiB."""
+    wanted = plan.requires.shared_memory
+    if not wanted:
+        return None
+    found = os.statvfs(SHARED_MEMORY_PATH)
+    has = found.f_frsize * found.f_blocks
+    if has >= wanted:
+        return None
+    return (
+        f"{SHARED_MEMORY_PATH} has {_gib(has)} GiB and the plan needs {_gib(wanted)}; see what"
+        " changed the pod's volume shm"
+    )
+
+
+def enough_files_may_be_open(_plan: LaunchPlan) -> str | None:
+    """A limit is met at the busiest moment."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft >= _OPEN_FILES or soft == resource.RLIM_INFINITY:
+        return None
+    if hard >= _OPEN_FILES or hard == resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, hard))
+        return None
+    return (
+        f"the container may open {hard} files and an engine needs {_OPEN_FILES}; raise the limit"
+        " in the container runtime's configuration (LimitNOFILE)"
+    )
+
+
+def packages_are_as_planned(plan: LaunchPlan) -> str | None:
+    """The plan's arguments are those of one release, and some plans need an extra."""
+    for package in plan.requires.packages:
+        has = _version(package.name)
+        if has is None:
+            return (
+                f"the image has no {package.name}, which the plan needs; use the runtime image of"
+                " the operator's own release, or describe yours under the chart's `runtimes`"
+            )
+        if package.version and has.partition("+")[0] != package.version:
+            return (
+                f"the image has {package.name} {has} and the plan is for {package.version}; use the"
+                " runtime image of the operator's own release, or describe yours under the chart's"
+                " `runtimes`"
+            )
+    return None
+
+
+def clock_is_sane(_plan: LaunchPlan) -> str | None:
+    """With a clock before the build no certificate is valid."""
+    if time.time() >= _BUILT:
+        return None
+    shown = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    return f"the node's clock shows {shown}, which is in the past; set it, such as by NTP"
+
+
+def gpus_are_as_planned(plan: LaunchPlan) -> str | None:
+    """Count, product, memory, compute capability, driver; memory may be freed in this moment."""
+    wanted = plan.requires.device
+    if wanted is None:
+        return None
+    end = time.monotonic() + _GPU_SECONDS
+    while True:
+        try:
+            found = gpus.look()
+        except gpus.UnseenError as error:
+            return (
+                f"the pod's GPUs cannot be asked ({error}); see that the node's container runtime"
+                " is NVIDIA's and that the image keeps NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+            )
+        said = gpus.problem(found, wanted)
+        waits = said is not None and gpus.memory_is_taken(found, wanted) == said
+        if not waits or time.monotonic() >= end:
+            return said
+        time.sleep(1)
+
+
+POD_CHECKS: Final[tuple[Check, ...]] = (
+    clock_is_sane,
+    memory_limit_holds_the_plan,
+    shared_memory_is_large_enough,
+    enough_files_may_be_open,
+    packages_are_as_planned,
+)
+GPU_CHECKS: Final[tuple[Check, ...]] = (gpus_are_as_planned,)
+
+
+def _memory_limit() -> int | None:
+    """The cgroup's limit in bytes, of version 2 or 1; None without one."""
+    for file in _MEMORY_LIMITS:
+        try:
+            text = file.read_text().strip()
+        except OSError:
+            continue
+        return int(text) if text.isdecimal() else None
+    return None
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _gib(size: int) -> str:
+    return f"{size / (1 << 30):.1f}"
