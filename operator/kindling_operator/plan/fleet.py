@@ -115,6 +115,7 @@ class Fleet:
         self._open = tuple(n for n in self.nodes if n.ready and not n.unschedulable)
         self._labelled: dict[str, dict[str, list[NodeView]]] = {}
         self._usable: dict[tuple[Selector, tuple[Toleration, ...]], Pool] = {}
+        self._alike: dict[frozenset[str], Pool] = {}
         self.answers: dict[Hashable, Any] = {}
         self._pools: dict[frozenset[str], tuple[Pool, ...]] = {}
 
@@ -137,12 +138,13 @@ class Fleet:
         found = self._usable.get(signature)
         if found is None:
             verdicts: dict[tuple[Taint, ...], bool] = {}
-            found = pool_of(
+            made = pool_of(
                 node
                 for node in self._selected(selector)
                 if _admits(verdicts, node.taints, tolerations)
             )
-            self._usable[signature] = found
+            # Names that are the same object are compared at once, equal ones one by one.
+            found = self._usable[signature] = self._alike.setdefault(made.names, made)
         return found
 
     def pools(self, placement: Placement | None) -> tuple[Pool, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil
 
 from kindling_operator.model.architecture import (
@@ -117,8 +118,7 @@ def gpu_items(
 
     `measured` has bytes by the name of a line, as a replica with the same plan reported them.
     """
-    parts = weight_parts(architecture, checkpoint, draft=load.draft, modalities=load.modalities)
-    weights = gpu_weights(parts, architecture, layout)
+    weights = _weights(architecture, checkpoint, layout, load.draft, frozenset(load.modalities))
     step = (*_step_items(architecture, layout, load), *_fixed_items(architecture, layout, load))
     return with_measured((*weights, *step), measured or {})
 
@@ -136,6 +136,19 @@ def with_measured(
     if ACTIVATIONS in measured:
         rest = tuple(item for item in rest if item.item != LOGITS)
     return (*weights, *(_told(item, measured) for item in rest))
+
+
+@lru_cache(maxsize=4096)
+def _weights(
+    architecture: Architecture,
+    checkpoint: Checkpoint,
+    layout: Layout,
+    draft: int,
+    modalities: frozenset[Modality],
+) -> tuple[MemoryItem, ...]:
+    """Whatever the size of a step and whoever asks."""
+    parts = weight_parts(architecture, checkpoint, draft=draft, modalities=modalities)
+    return gpu_weights(parts, architecture, layout)
 
 
 def _told(item: MemoryItem, measured: Mapping[str, int]) -> MemoryItem:

@@ -78,8 +78,12 @@ class Pace:
     def weights(self, tokens: int) -> float:
         """Seconds of reading what `tokens` of each data-parallel rank pass at once."""
         share = self._experts_read(tokens)
-        return sum(self._read(part, share) for part in self.parts if part.name not in _UNREAD)
+        return sum(
+            self._read_experts(read, share) if isinstance(read, WeightPart) else read
+            for read in self._reads
+        )
 
+    @cached_property
     def output_head(self) -> float:
         """Seconds of reading it."""
         return sum(self._read(part) for part in self.parts if part.name == "Output head")
@@ -90,6 +94,31 @@ class Pace:
         parts = weight_parts(architecture, checkpoint, draft=draft)
         return sum(self._read(part) for part in parts if part.name in _UNREAD[1:])
 
+    @cached_property
+    def _reads(self) -> tuple[float | WeightPart, ...]:
+        """Seconds of reading each part; of routed experts the part, as more tokens read more."""
+        return tuple(
+            part if part.division is Division.EXPERT else self._read(part)
+            for part in self.parts
+            if part.name not in _UNREAD
+        )
+
+    def _read(self, part: WeightPart) -> float:
+        """Seconds that the slowest rank reads a part; stages follow each other, so all count."""
+        ways = 1 if part.division is Division.REPLICATED else self.candidate.layout.tensor
+        return float(part.bytes) / min(ways, part.most_ways or ways) / self.gpu.memory_bandwidth
+
+    def _read_experts(self, part: WeightPart, share: float) -> float:
+        """The same of routed experts, of which a share is read."""
+        layout, experts = self.candidate.layout, self.candidate.subject.architecture.experts
+        size = float(part.bytes) * share
+        if layout.expert and experts is not None:
+            # Whole experts: a rank that has any of them to read has at least one.
+            least = min(share, 1 / experts.count) * part.bytes
+            return max(size / layout.expert_ranks, least) / self.gpu.memory_bandwidth
+        ways = min(layout.tensor, part.most_ways or layout.tensor)
+        return size / ways / self.gpu.memory_bandwidth
+
     def _experts_read(self, tokens: int) -> float:
         """Share of the routed experts that these tokens choose among them, evenly by chance."""
         experts = self.candidate.subject.architecture.experts
@@ -97,23 +126,6 @@ class Pace:
             return 1.0
         ranks = self.candidate.layout.data if self.candidate.layout.expert else 1
         return 1 - (1 - experts.per_token / experts.count) ** (tokens * ranks)
-
-    def _read(self, part: WeightPart, share: float = 1.0) -> float:
-        """Seconds that the slowest rank reads a part, of routed experts a share; stages follow each
-        other, so all count."""
-        layout = self.candidate.layout
-        ways = layout.tensor
-        size = float(part.bytes)
-        if part.division is Division.EXPERT:
-            size *= share
-            experts = self.candidate.subject.architecture.experts
-            if layout.expert and experts is not None:
-                # Whole experts: a rank that has any of them to read has at least one.
-                least = min(share, 1 / experts.count) * part.bytes
-                return max(size / layout.expert_ranks, least) / self.gpu.memory_bandwidth
-        elif part.division is Division.REPLICATED:
-            ways = 1
-        return size / min(ways, part.most_ways or ways) / self.gpu.memory_bandwidth
 
     def operations(self, tokens: int) -> float:
         """Seconds of the multiplications, where so many tokens go at once that they count."""
@@ -182,7 +194,7 @@ def _steady(pace: Pace, requests: int, draft: int) -> _Steady:
     draft_layers = drafts = 0.0
     if draft and architecture.draft is not None:
         draft_layers = pace.draft_layers(draft) * draft / min(draft, architecture.draft.depths)
-        drafts = draft * (pace.output_head() + each_layer + 2 * pace.all_reduce(tokens))
+        drafts = draft * (pace.output_head + each_layer + 2 * pace.all_reduce(tokens))
     return _Steady(
         weights,
         layers,
