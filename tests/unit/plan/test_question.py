@@ -10,7 +10,7 @@ from tests.unit.plan.rule_cases import CASES, Case
 
 from kindling_operator.plan.fleet import fleet_of
 from kindling_operator.plan.question import searched, undemanding
-from kindling_operator.plan.rules import judge_option
+from kindling_operator.plan.rules import judge_option, unverified
 from kindling_operator.plan.search import Search, search
 
 UNSEEN: dict[str, dict[str, Any]] = {
@@ -42,6 +42,7 @@ def test_no_rule_looks_at_amounts_or_at_what_is_not_searched(case: Case) -> None
 
     assert found is not None
     assert (found.reason, found.message) == (case.reason, case.message)
+    assert unverified(replace(case.candidate, subject=plain)) == unverified(case.candidate)
 
 
 @pytest.mark.parametrize("fields", UNSEEN.values(), ids=UNSEEN.keys())

@@ -1,7 +1,8 @@
 """The rules that options are judged by, as a book: one named function per rule, in order.
 
 A rule takes a `Candidate` and says nothing or refuses; the first that speaks is heard. Add a rule
-as one function in the chapter that it belongs to, and one line here.
+as one function in the chapter that it belongs to, and one line here. No rule is shown amounts, such
+as the context (plan/question.py has the list): what is counted is compared in plan/fit.py.
 """
 
 from __future__ import annotations
