@@ -151,7 +151,9 @@ def _gpu_sizing(engine: Engine, subject: Subject, wanted: Wanted, tight: Misfit 
         engine.pool(wanted),
         size=size,
         per_gpu=(*engine.fixed, memory.kv_item(size, Basis.ESTIMATED)),
-        per_pod=memory.pod_items(engine.candidate.checkpoint, layout),
+        per_pod=memory.pod_items(
+            engine.candidate.checkpoint, layout, encoder=encoder_bytes(subject)
+        ),
         cpu_millis=_GPU_POD_MILLIS + layout.gpus_per_node * _WORKER_MILLIS,
         why=_why_so_few(engine, tight) if tight is not None else "",
     )

@@ -212,6 +212,18 @@ def test_a_tier_that_nobody_asked_for_keeps_no_replica_waiting() -> None:
     assert waiting.current is None
 
 
+@pytest.mark.parametrize("host", ["0", "64Gi", None])
+def test_encoded_media_have_their_memory_with_and_without_a_tier(host: str | None) -> None:
+    asked = {"encoderMemory": "8Gi", **({"hostMemory": host} if host is not None else {})}
+    plan = planned(B200, spec=catalog_spec("inkling", cache=asked))
+    items = {item.item: item.bytes for item in plan.pod.memory_items}
+    files = ("Shared memory", "Host KV tier", "Encoder tier")
+
+    assert items["Encoder tier"] == 8 * GIB
+    assert plan.pod.memory == sum(items.values())
+    assert plan.pod.shared_memory == sum(items.get(name, 0) for name in files)
+
+
 def test_no_tier_spans_nodes() -> None:
     """Trap T13."""
     pins = {"parallelism": {"tensor": 8, "pipeline": 2}}
