@@ -48,16 +48,16 @@ def main() -> int:
     load = os.getloadavg()[0]
     figures = [*times(), *memory()]
     growth = {
-        "one model, by nodes": [(size, one_model(size)[0]) for size in _sizes(NODES)],
-        f"{MODELS} models, by nodes": [
-            (size, sweep(size, MODELS, times=1)[0]) for size in _sizes(NODES)
-        ],
-        f"{NODES} nodes, by models": [
-            (size, sweep(NODES, size, times=1)[0]) for size in _sizes(MODELS)
-        ],
-        f"{NODES} nodes, by models, each with its own spec": [
-            (size, sweep(NODES, size, specs=size, times=1)[0]) for size in _sizes(MODELS)
-        ],
+        "one model, by nodes": _grown(_sizes(NODES), one_model),
+        f"{MODELS} models, by nodes": _grown(
+            _sizes(NODES), lambda size: sweep(size, MODELS, times=3)
+        ),
+        f"{NODES} nodes, by models": _grown(
+            _sizes(MODELS), lambda size: sweep(NODES, size, times=3)
+        ),
+        f"{NODES} nodes, by models, each with its own spec": _grown(
+            _sizes(MODELS), lambda size: sweep(NODES, size, specs=size, times=3)
+        ),
     }
     print(table(figures))
     print(growth_table(growth))
@@ -179,6 +179,11 @@ def _placing(nodes: int, models: int) -> tuple[Placing, Snapshot]:
     )
     asyncio.run(placing.renew())
     return placing, seen
+
+
+def _grown(sizes: Sequence[int], work: Callable[[int], list[float]]) -> Growth:
+    """The median for each size."""
+    return [(size, statistics.median(work(size))) for size in sizes]
 
 
 def _sizes(target: int) -> tuple[int, ...]:
