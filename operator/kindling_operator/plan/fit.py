@@ -46,33 +46,30 @@ class EngineLimits:
 
 @dataclass(frozen=True, slots=True)
 class KVPool:
-    """A KV cache to be: its blocks, the engine's limits, and the requests that it must hold."""
+    """A KV cache to be: its blocks and the engine's limits."""
 
     layout: KVLayout
     limits: EngineLimits
-    concurrency: int
 
     @property
     def in_flight(self) -> int:
         """Tokens that may be scheduled before a window moves on."""
         return self.limits.in_flight * self.limits.batched_tokens
 
-    def needed(self, context: int) -> int:
-        """Bytes for every request at full context."""
+    def needed(self, context: int, concurrency: int) -> int:
+        """Bytes for so many requests at full context."""
         per_request = self.layout.blocks_per_request(
             context, in_flight=self.in_flight, draft=self.limits.draft
         )
-        return bytes_needed(
-            self.layout, blocks_per_request=per_request, concurrency=self.concurrency
-        )
+        return bytes_needed(self.layout, blocks_per_request=per_request, concurrency=concurrency)
 
-    def longest(self, size: int, *, at_most: int) -> int:
-        """The longest context that `size` bytes hold, 0 for none."""
+    def longest(self, size: int, concurrency: int, *, at_most: int) -> int:
+        """The longest context of so many requests that `size` bytes hold, 0 for none."""
         return longest_context(
             self.layout,
             pool_bytes=size,
             at_most=at_most,
-            concurrency=self.concurrency,
+            concurrency=concurrency,
             in_flight=self.in_flight + max(0, self.limits.draft - 1),
         )
 
@@ -145,22 +142,23 @@ class Engine:
         return memory.gpu_usable(self.candidate.gpu.memory) - self.taken
 
     @cached_property
-    def layout(self) -> KVLayout:
-        return kv_layout_of(self.candidate)
-
-    def pool(self, wanted: Wanted) -> KVPool:
+    def pool(self) -> KVPool:
         """The KV cache of one rank."""
-        return KVPool(self.layout, self.limits, wanted.per_rank(self.candidate.layout))
+        return KVPool(kv_layout_of(self.candidate), self.limits)
 
     def misfit(self, wanted: Wanted) -> Misfit | None:
         """Why it does not hold what is wanted, or None."""
         if self.left <= 0:
-            return WeightsMisfit(self, wanted, -self.left)
-        short = self.pool(wanted).needed(wanted.context) - self.left
-        return ContextMisfit(self, wanted, short) if short > 0 else None
+            return self._too_heavy
+        needed = self.pool.needed(wanted.context, wanted.per_rank(self.candidate.layout))
+        return ContextMisfit(self, needed - self.left, wanted) if needed > self.left else None
+
+    @cached_property
+    def _too_heavy(self) -> WeightsMisfit:
+        return WeightsMisfit(self, -self.left)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Misfit:
     """Why an engine does not hold what is wanted; `short` bytes lack on each GPU.
 
@@ -170,7 +168,6 @@ class Misfit:
     """
 
     engine: Engine
-    wanted: Wanted
     short: int
 
     reason: ClassVar[Reason]
@@ -187,15 +184,14 @@ class Misfit:
     def less_would_do(self) -> bool:
         return False
 
-    @property
+    @cached_property
     def message(self) -> str:
         return f"{self.shortfall}: {self.way_out}."
 
 
 class WeightsMisfit(Misfit):
-    """Not even a KV cache of nothing is left."""
+    """Not even a KV cache of nothing is left, whatever is wanted."""
 
-    __slots__ = ()
     reason = Reason.WEIGHTS_DO_NOT_FIT
 
     @property
@@ -215,10 +211,12 @@ class WeightsMisfit(Misfit):
         return "use more GPUs, larger ones or a smaller checkpoint"
 
 
+@dataclass(frozen=True)
 class ContextMisfit(Misfit):
     """The KV cache is too small for the requests."""
 
-    __slots__ = ()
+    wanted: Wanted
+
     reason = Reason.CONTEXT_DOES_NOT_FIT
 
     @property
@@ -243,10 +241,9 @@ class ContextMisfit(Misfit):
     def _ways(self) -> list[str]:
         """What would fit, as fields of the spec."""
         context, left = self.wanted.context, self.engine.left
-        pool = self.engine.pool(self.wanted)
-        longest = pool.longest(left, at_most=context)
-        per_rank = requests_at_once(pool.budget(left, context))
-        requests = per_rank * self.engine.candidate.layout.data
+        pool, layout = self.engine.pool, self.engine.candidate.layout
+        longest = pool.longest(left, self.wanted.per_rank(layout), at_most=context)
+        requests = requests_at_once(pool.budget(left, context)) * layout.data
         ways = [f"contextLength to {longest}"] if longest >= _LEAST_CONTEXT else []
         return ways + ([f"concurrency to {requests}"] if requests >= 1 else [])
 

@@ -82,11 +82,19 @@ def cpu_sizing(subject: Subject, checkpoint: Checkpoint) -> Sizing:
         in_flight=facts.in_flight,
     )
     layout = kv_layout(subject.architecture, block_tokens=limits.block_tokens)
-    pool = KVPool(layout, limits, concurrency)
+    pool = KVPool(layout, limits)
     # VLLM_CPU_KVCACHE_SPACE is a whole number of GiB.
-    size = -(-pool.needed(wanted_context(subject)) // memory.GIB) * memory.GIB
+    size = -(-pool.needed(wanted_context(subject), concurrency) // memory.GIB) * memory.GIB
     pod = memory.cpu_pod_items(checkpoint, size)
-    return _sizing(subject, pool, size=size, per_gpu=(), per_pod=pod, cpu_millis=_CPU_MILLIS)
+    return _sizing(
+        subject,
+        pool,
+        concurrency,
+        size=size,
+        per_gpu=(),
+        per_pod=pod,
+        cpu_millis=_CPU_MILLIS,
+    )
 
 
 def gpu_sizing(candidate: Candidate) -> Sizing | Misfit:
@@ -129,7 +137,8 @@ def least_gpu_memory(candidate: Candidate) -> int:
     """Bytes that each GPU must have for the wanted context, whatever the candidate's GPU has."""
     wanted = wanted_of(candidate.subject)
     engine = engines_of(candidate, sequences_of(candidate, wanted))[-1]
-    return memory.gpu_with_usable(engine.taken + engine.pool(wanted).needed(wanted.context))
+    needed = engine.pool.needed(wanted.context, wanted.per_rank(candidate.layout))
+    return memory.gpu_with_usable(engine.taken + needed)
 
 
 def pod_lines(candidate: Candidate, *, host_tier: int = 0) -> tuple[MemoryItem, ...]:
@@ -148,7 +157,8 @@ def _gpu_sizing(engine: Engine, subject: Subject, wanted: Wanted, tight: Misfit 
     size, layout = engine.left, engine.candidate.layout
     return _sizing(
         subject,
-        engine.pool(wanted),
+        engine.pool,
+        wanted.per_rank(layout),
         size=size,
         per_gpu=(*engine.fixed, memory.kv_item(size, Basis.ESTIMATED)),
         per_pod=memory.pod_items(
@@ -170,6 +180,7 @@ def _why_so_few(engine: Engine, tight: Misfit) -> str:
 def _sizing(
     subject: Subject,
     pool: KVPool,
+    concurrency: int,
     *,
     size: int,
     per_gpu: tuple[MemoryItem, ...],
@@ -177,7 +188,7 @@ def _sizing(
     cpu_millis: int,
     why: str = "",
 ) -> Sizing:
-    context = _context(subject, pool, size)
+    context = _context(subject, pool, concurrency, size)
     extra = _asked(subject)
     per_pod = _with_asked(subject, per_pod)
     return Sizing(
@@ -211,11 +222,11 @@ def _with_asked(subject: Subject, per_pod: tuple[MemoryItem, ...]) -> tuple[Memo
     )
 
 
-def _context(subject: Subject, pool: KVPool, size: int) -> int:
+def _context(subject: Subject, pool: KVPool, concurrency: int, size: int) -> int:
     """As asked, or the longest round context that the pool holds, the model's own included."""
     at_least = wanted_context(subject)
     if subject.spec.serving.context_length is not None:
         return at_least
     most = subject.architecture.context_length
-    longest = pool.longest(size, at_most=most)
+    longest = pool.longest(size, concurrency, at_most=most)
     return most if longest == most else max(at_least, longest // _CONTEXT_STEP * _CONTEXT_STEP)
