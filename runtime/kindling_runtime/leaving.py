@@ -108,9 +108,12 @@ class Leaving:
         if self.follows:
             message = "the engine ended after its leader's, or with it"
             return enter(gone, Phase.STOPPED, Reason.DRAINED, message=message, now=now)
-        if gone.step is DrainStep.EXIT and event.clean:
+        if gone.step is DrainStep.EXIT:
+            # Nothing ran any more, so that its end harms nobody, whatever it was; a vLLM that
+            # stops may find its own engine core dead (seen with 0.32 on CPU).
             seconds = now - gone.step_since
-            message = f"{_outcome(gone)}; the engine ended cleanly {seconds:.1f} s after SIGTERM"
+            how = f"ended cleanly {seconds:.1f} s after SIGTERM" if event.clean else event.how
+            message = f"{_outcome(gone)}; the engine {how}"
             reason = Reason.DRAIN_DEADLINE_EXCEEDED if gone.cut else Reason.DRAINED
             return enter(gone, Phase.STOPPED, reason, message=message, now=now)
         alone = gone.step is DrainStep.STREAMS and gone.order >= Order.TERMINATE

@@ -164,11 +164,11 @@ ENDS: dict[str, tuple[History, ExitCode, Reason, str]] = {
         Reason.ENGINE_EXITED,
         "2 of 2 running requests were cut, because the engine exited with status 1: ValueError: no",
     ),
-    "it dies with nothing left to do": (
+    "however an idle engine ends, it harms nobody": (
         [*EXITING, (111, CRASH)],
-        ExitCode.ENGINE,
-        Reason.ENGINE_EXITED,
-        "all 2 running requests finished, but the engine exited with status 1: ValueError: no",
+        ExitCode.CLEAN,
+        Reason.DRAINED,
+        "all 2 running requests finished; the engine exited with status 1: ValueError: no",
     ),
     "uncounted, as without a front": (
         [*DRAINING, (120, TICK), (120, Signal.UNCOUNTED), (127.5, CLEAN)],
