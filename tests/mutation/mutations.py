@@ -193,7 +193,7 @@ MUTATIONS: Final = (
     flag(7, "--hf-config-path"),
     flag(7, "--tokenizer"),
     rule(7, "image_lacks_a_package"),
-    field(7, "spec.model.weights.uri"),
+    part(7, "mounts.is_local", lambda _: True),
     argument(8, "--moe-backend"),
     argument(8, "--kernel-config"),
     rule(9, "nothing_drafts"),

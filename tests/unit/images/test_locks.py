@@ -48,7 +48,12 @@ def test_every_entry_is_one_version_with_hashes(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("lock", "extra"),
-    [("operator", "operator"), ("runtime", "runtime"), ("runtime-cpu", "runtime")],
+    [
+        ("operator", "operator"),
+        ("runtime", "runtime"),
+        ("runtime", "cuda"),
+        ("runtime-cpu", "runtime"),
+    ],
 )
 def test_an_image_has_what_our_own_code_in_it_needs(lock: str, extra: str) -> None:
     content = project()

@@ -131,13 +131,14 @@ def test_t07_a_gguf_needs_its_reader_in_the_image(plan: Planner) -> None:
     assert "has no gguf" in said.message
 
 
-def test_t07_a_gguf_is_not_read_from_a_bucket(plan: Planner) -> None:
-    spec = {"model": {"name": "flint", "weights": {"uri": "s3://weights/flint"}}}
+def test_t07_a_gguf_in_a_bucket_is_a_folder_to_the_engine(plan: Planner) -> None:
+    weights = {"uri": "s3://weights/flint"}
 
-    said = plan.spec(spec)
+    said = plan.model("flint", model={"checkpoint": "NVFP4", "weights": weights})
 
-    assert (said.code, said.reason) == (1, "NotYetSupported")
-    assert "spec.model.weights.uri s3://weights/flint" in said.message
+    assert said.option("--hf-config-path").startswith("/mnt/cache/weights/")
+    assert said.option("--tokenizer") == said.option("--hf-config-path")
+    assert not any("s3://" in argument for argument in said.plan["argv"])
 
 
 def test_t08_the_engine_picks_flints_moe_kernels(plan: Planner) -> None:
