@@ -66,7 +66,9 @@ async def test_two_pods_make_one_download_and_the_second_shows_how_far_it_is(
             async with runs.fetching(two, tmp_path / "b", store.environment, pod="p2") as second:
                 status = await second.says(Reason.WAITING_FOR_DOWNLOAD)
                 assert status.phase is Phase.DOWNLOADING
-                assert status.download is not None
+                while status.download is None:  # it has not looked at the other's yet
+                    await asyncio.sleep(0.1)
+                    status = await second.says(Reason.WAITING_FOR_DOWNLOAD)
                 assert status.download.total == store.size
                 assert status.download.fetched == 0
                 assert " of 12.0 MiB" in status.message

@@ -62,8 +62,8 @@ FREE: Final = {
     "--disable-uvicorn-access-log", "--enable-layerwise-nvtx-tracing", "--enable-log-deltas",
     "--enable-log-outputs", "--enable-log-requests", "--enable-logging-iteration-details",
     "--enable-mfu-metrics", "--enforce-eager", "--jit-monitor-mode", "--jit-monitor-verbose",
-    "--kv-cache-metrics", "--kv-cache-metrics-sample", "--kv-events-config", "--log-error-stack", "--log-level",
-    "--max-log-len", "--otlp-traces-endpoint", "--show-hidden-metrics-for-version",
+    "--kv-cache-metrics", "--kv-cache-metrics-sample", "--kv-events-config", "--log-error-stack",
+    "--log-level", "--max-log-len", "--otlp-traces-endpoint", "--show-hidden-metrics-for-version",
     "--use-tqdm-on-load", "--uvicorn-log-level", "--watchdog-config",
     # Which request comes when.
     "--disable-chunked-mm-input", "--long-prefill-token-threshold",
