@@ -70,8 +70,9 @@ def count_differs(found: Found, wanted: Device) -> str | None:
     if has == wanted.count:
         return None
     return (
-        f"the container sees {has} GPUs and the plan is for {wanted.count}; see that the device"
-        " plugin gives the pod what it asks for, and that NVIDIA_VISIBLE_DEVICES is not set"
+        f"the container sees {has} GPU{'' if has == 1 else 's'} and the plan is for {wanted.count};"
+        " see that the device plugin gives the pod what it asks for, and that"
+        " NVIDIA_VISIBLE_DEVICES is not set"
     )
 
 

@@ -92,7 +92,10 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
     ),
     Reason.DOWNLOADING: ReasonRow(
         on=true_for(C.PROGRESSING),
-        example="Replica flint-9c41d2a07b-x7k2p has 31.0 of 74.1 GiB of the weights.",
+        example=(
+            "0 of 1 replicas of flint-9c41d2a07b generate tokens; pod flint-9c41d2a07b-x7k2p "
+            "downloads the weights (31.0 of 74.1 GiB, 820.0 MiB/s, 54 s left)."
+        ),
         remedy="Wait; a rate far below the network's speed is worth a look.",
     ),
     Reason.LOADING: ReasonRow(

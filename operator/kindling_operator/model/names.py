@@ -72,6 +72,7 @@ LABEL_RANK = "leaderworkerset.sigs.k8s.io/worker-index"
 LABEL_SERVICE_NAME = "kubernetes.io/service-name"
 
 ENGINE_CONTAINER = "engine"
+FETCH_CONTAINER = "fetch"  # downloads the weights before the engine starts
 
 
 class Key(NamedTuple):

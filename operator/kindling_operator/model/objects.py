@@ -100,7 +100,9 @@ class PodView:
     millicores, memory and ephemeral storage in bytes, all as requested. `group` is the name of the
     LeaderWorkerSet whose member it is, "" for a replica of its own, and `rank` its place there.
     `address` is its IP, `scheduled` when it got its node, `unready_since` when it last stopped
-    being ready or, if it never was, when the kubelet took it up; all "" or None until then.
+    being ready or, if it never was, when the kubelet took it up; all "" or None until then. Until
+    the weights are there all of this is told of the container that downloads them, and `fetching`
+    is True while it runs.
     """
 
     namespace: str
@@ -131,6 +133,7 @@ class PodView:
     address: str = ""
     scheduled: datetime | None = None
     unready_since: datetime | None = None
+    fetching: bool = False
 
     @property
     def ended(self) -> bool:

@@ -57,9 +57,9 @@ def pod(body: Body) -> PodView | None:
     phase = text(body, "status", "phase")
     if model is None and (wanted.gpus == 0 or phase in ENDED_PHASES):
         return None
-    conditions = {text(each, "type"): each for each in items(body, "status", "conditions")}
-    scheduled = conditions.get("PodScheduled", {})
-    engine = _engine_status(body)
+    conditions = _conditions(body)
+    scheduled, is_ready = (conditions.get(each, {}) for each in ("PodScheduled", "Ready"))
+    engine = (download := _download_status(body)) or _engine_status(body)
     waiting, ended = mapping(engine, "state", "waiting"), _last_end(engine)
     return PodView(
         namespace=text(body, "metadata", "namespace"),
@@ -74,7 +74,7 @@ def pod(body: Body) -> PodView | None:
         ephemeral=wanted.ephemeral,
         model=model,
         revision=text(body, "metadata", "labels", names.LABEL_REVISION),
-        ready=text(conditions.get("Ready"), "status") == "True",
+        ready=text(is_ready, "status") == "True",
         terminating=bool(text(body, "metadata", "deletionTimestamp")),
         unschedulable=text(scheduled, "message") if text(scheduled, "status") == "False" else "",
         waiting_reason=text(waiting, "reason"),
@@ -89,7 +89,8 @@ def pod(body: Body) -> PodView | None:
         started=_running_since(engine),
         address=text(body, "status", "podIP"),
         scheduled=_since(scheduled, "True"),
-        unready_since=_since(conditions.get("Ready"), "False"),
+        unready_since=_since(is_ready, "False"),
+        fetching=_running_since(download) is not None,
     )
 
 
@@ -204,6 +205,18 @@ def _own_part(body: Body, kind: Kind) -> dict[str, Any]:
 def _engine_status(body: Body) -> Mapping[str, Any]:
     statuses = items(body, "status", "containerStatuses")
     return next((each for each in statuses if text(each, "name") == names.ENGINE_CONTAINER), {})
+
+
+def _conditions(body: Body) -> dict[str, Mapping[str, Any]]:
+    return {text(each, "type"): each for each in items(body, "status", "conditions")}
+
+
+def _download_status(body: Body) -> Mapping[str, Any]:
+    """The container that downloads, until it has done so; an empty one beside that."""
+    statuses = items(body, "status", "initContainerStatuses")
+    found = next((each for each in statuses if text(each, "name") == names.FETCH_CONTAINER), {})
+    ended = mapping(found, "state", "terminated")
+    return {} if ended and number(ended, "exitCode") == 0 else found
 
 
 def _last_end(engine: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ import hashlib
 import re
 from typing import Any, Final
 
+from kindling_operator.model.names import FETCH_CONTAINER
 from kindling_operator.model.plan import EnginePlan
 from kindling_operator.plan.memory import GIB
 from kindling_operator.plan.mounts import CACHE_ROOT
@@ -18,7 +19,6 @@ from kindling_operator.render.quantities import cpu_quantity, memory_quantity
 from kindling_runtime import contract
 from kindling_runtime.contract import PLAN_PATH, POD_VARIABLE, TERMINATION_LOG_PATH, TOKEN_VARIABLE
 
-FETCH_CONTAINER: Final = "fetch"
 _VOLUME: Final = "cache"
 _KERNELS_PATH: Final = "/var/cache/kindling"
 _USE_PATH: Final = "/var/lib/kindling/use"

@@ -12,7 +12,7 @@ from kindling_operator.model.reports import Report
 from kindling_operator.report.failures import last_end
 from kindling_operator.report.replicas import PodState, Replicas
 
-_STARTS = frozenset({PodState.CREATING, PodState.LOADING})
+_STARTS = frozenset({PodState.DOWNLOADING, PodState.LOADING})
 """What a pod does that tells how far it is."""
 
 
@@ -88,6 +88,10 @@ def _starting(
     ready: int,
     waits: str,
 ) -> Verdict:
+    if any(pod in mine for pod in replicas.of(PodState.DOWNLOADING)):
+        return _verdict(
+            Reason.DOWNLOADING, f"{ready} of {wanted} replicas of {name} generate tokens; {waits}."
+        )
     loading = [pod for pod in replicas.of(PodState.LOADING) if pod in mine]
     if loading:
         return _verdict(
@@ -143,6 +147,7 @@ def _what_it_waits_for(
         (PodState.UNSCHEDULABLE, "no node has room for pod {}"),
         (PodState.PENDING, "pod {} waits for the scheduler"),
         (PodState.CREATING, "the node gets pod {} ready to start"),
+        (PodState.DOWNLOADING, "pod {} downloads the weights"),
         (PodState.LOADING, "pod {} starts the engine and has until {} to generate a token"),
     ):
         pods = [pod for pod in replicas.of(state) if pod in mine]

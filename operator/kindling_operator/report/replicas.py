@@ -54,6 +54,8 @@ class PodState(StrEnum):
     """The container cannot be made, such as for a missing Secret."""
     FAILED = "Failed"
     """The engine container has ended and does not run; the kubelet starts it again."""
+    DOWNLOADING = "Downloading"
+    """The weights are on their way."""
     LOADING = "Loading"
     """The engine runs and has not generated a token yet."""
     CREATING = "Creating"
@@ -70,6 +72,7 @@ _CHECKS: Final[tuple[tuple[PodState, Callable[[PodView], bool]], ...]] = (
     (PodState.IMAGE, lambda pod: pod.waiting_reason in _IMAGE),
     (PodState.NOT_STARTED, lambda pod: pod.waiting_reason in _NOT_STARTED),
     (PodState.FAILED, lambda pod: pod.ended_exit_code is not None and pod.started is None),
+    (PodState.DOWNLOADING, lambda pod: pod.fetching),
     (PodState.LOADING, lambda pod: pod.phase == "Running"),
 )
 
@@ -82,6 +85,7 @@ _TELLS: Final = (
     PodState.NOT_STARTED,
     PodState.IMAGE,
     PodState.CREATING,
+    PodState.DOWNLOADING,
     PodState.LOADING,
 )
 

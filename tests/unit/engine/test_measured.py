@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec import structs
-from tests.support.observed import PLAN, decision, deployment, pod, revision, snapshot, told
+from tests.support.observed import NOW, PLAN, decision, deployment, pod, revision, snapshot, told
 
 from kindling_operator.model.outcome import Outcome
 from kindling_operator.model.plan import EnginePlan, GpuPlan
@@ -108,3 +108,35 @@ def test_a_starting_pod_tells_how_far_it_is() -> None:
     message = told(found, decision((revision(), 1)))["Progressing"].message
 
     assert message.endswith("to generate a token (412.0 of 592.0 GiB, 4 min left).")
+
+
+def test_a_pod_that_downloads_tells_how_far_it_is() -> None:
+    found = snapshot(
+        pods=[pod("one", phase="Pending", fetching=True, started=NOW)],
+        children=[deployment()],
+        reports={"uid-of-one": Report(progress="412.0 of 592.0 GiB, 820.0 MiB/s, 4 min left")},
+    )
+
+    told_of = told(found, decision((revision(), 1)))["Progressing"]
+
+    assert told_of.reason == "Downloading"
+    assert told_of.message == (
+        "0 of 1 replicas of flint-1111111111 generate tokens; pod one downloads the weights"
+        " (412.0 of 592.0 GiB, 820.0 MiB/s, 4 min left)."
+    )
+
+
+def test_a_download_that_failed_is_told_in_its_words() -> None:
+    ended = pod(
+        "one",
+        phase="Pending",
+        waiting_reason="CrashLoopBackOff",
+        ended_exit_code=78,
+        ended_message="CacheFull: the volume has 3.0 GiB left and the weights need 74.1",
+    )
+    found = told(snapshot(pods=[ended], children=[deployment()]), decision((revision(), 1)))
+
+    assert (found["Available"].reason, found["Available"].message) == (
+        "WeightsIncomplete",
+        "one: the volume has 3.0 GiB left and the weights need 74.1.",
+    )

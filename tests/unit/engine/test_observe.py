@@ -170,6 +170,28 @@ def test_a_container_that_was_started_again_runs_and_keeps_its_last_end() -> Non
     assert (view.started, view.ended_exit_code) == (NOW, 70)
 
 
+@pytest.mark.parametrize(
+    ("state", "last", "told"),
+    [
+        ({"running": {"startedAt": "2026-11-30T10:00:00Z"}}, {}, (True, NOW, None, "")),
+        (
+            {"waiting": {"reason": "CrashLoopBackOff"}},
+            {"terminated": {"exitCode": 78, "message": "CacheFull: full.\n"}},
+            (False, None, 78, "CrashLoopBackOff"),
+        ),
+        ({"terminated": {"exitCode": 0}}, {}, (False, None, None, "PodInitializing")),
+    ],
+    ids=["runs", "failed", "is over"],
+)
+def test_until_the_weights_are_there_the_download_tells(state: Any, last: Any, told: Any) -> None:
+    fetch = {"name": "fetch", "restartCount": 1, "state": state, "lastState": last}
+    engine = {"name": "engine", "state": {"waiting": {"reason": "PodInitializing"}}}
+    body = pod_body(labels=LABELS, initContainerStatuses=[fetch], containerStatuses=[engine])
+
+    assert (view := parse.pod(body)) is not None
+    assert (view.fetching, view.started, view.ended_exit_code, view.waiting_reason) == told
+
+
 def slice_metadata(
     service: str = "flint", *, owner: str = "flint", version: str = "v1"
 ) -> dict[str, Any]:
