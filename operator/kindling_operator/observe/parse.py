@@ -57,8 +57,7 @@ def pod(body: Body) -> PodView | None:
     phase = text(body, "status", "phase")
     if model is None and (wanted.gpus == 0 or phase in ENDED_PHASES):
         return None
-    conditions = _conditions(body)
-    scheduled, is_ready = (conditions.get(each, {}) for each in ("PodScheduled", "Ready"))
+    scheduled, is_ready = _conditions(body, "PodScheduled", "Ready")
     engine = (download := _download_status(body)) or _engine_status(body)
     waiting, ended = mapping(engine, "state", "waiting"), _last_end(engine)
     return PodView(
@@ -207,8 +206,10 @@ def _engine_status(body: Body) -> Mapping[str, Any]:
     return next((each for each in statuses if text(each, "name") == names.ENGINE_CONTAINER), {})
 
 
-def _conditions(body: Body) -> dict[str, Mapping[str, Any]]:
-    return {text(each, "type"): each for each in items(body, "status", "conditions")}
+def _conditions(body: Body, *types: str) -> tuple[Mapping[str, Any], ...]:
+    """These conditions of a pod, empty where it has none."""
+    found = {text(each, "type"): each for each in items(body, "status", "conditions")}
+    return tuple(found.get(each, {}) for each in types)
 
 
 def _download_status(body: Body) -> Mapping[str, Any]:
