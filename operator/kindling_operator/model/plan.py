@@ -151,7 +151,8 @@ class GpuPlan(_Wire, frozen=True, kw_only=True):
     `one_clique` is True where these nodes must share an NVLink domain (nvidia.com/gpu.clique).
     `memory` is the bytes of one GPU that the plan was sized for, `capability` its compute
     capability (9.0) and `driver` the oldest that the image runs with; 0 and "" where an older
-    release did not store it, or the GPU is a slice.
+    release did not store it, or the GPU is a slice. `corrections` are those of vLLM that the
+    expected speed counts on.
     """
 
     product: str
@@ -162,6 +163,7 @@ class GpuPlan(_Wire, frozen=True, kw_only=True):
     memory: int = 0
     capability: str = ""
     driver: str = ""
+    corrections: tuple[str, ...] = ()
     memory_items: tuple[MemoryItem, ...] = ()
 
 

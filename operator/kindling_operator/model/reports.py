@@ -11,7 +11,8 @@ class Report:
 
     `progress` is what its weights or its engine do while it starts, "" beside that. `kv_blocks`,
     `kv_tokens` and `cache_dtype` are the engine's own, None until it serves; `backends` the
-    attention kernel by KV group; `memory` bytes of one GPU by line of the plan, as measured.
+    attention kernel by KV group; `memory` bytes of one GPU by line of the plan, as measured; `off`
+    why each correction of vLLM that is not in place is not, by name.
     """
 
     progress: str = ""
@@ -20,6 +21,7 @@ class Report:
     cache_dtype: str | None = None
     backends: tuple[tuple[str, str], ...] = ()
     memory: tuple[tuple[str, int], ...] = ()
+    off: tuple[tuple[str, str], ...] = ()
 
     @property
     def measured(self) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 
 from kindling_operator.model.quantities import format_bytes
 from kindling_operator.model.reports import Report
-from kindling_runtime.contract import STATUS_PATH, Phase
+from kindling_runtime.contract import STATUS_PATH, Phase, PluginState
 
 READ_SECONDS: Final = 3.0
 """For one pod: an answer from inside the cluster takes milliseconds."""
@@ -41,6 +41,12 @@ class _Facts(msgspec.Struct, rename="camel"):
     memory: tuple[_Used, ...] = ()
 
 
+class _Plugin(msgspec.Struct):
+    name: str
+    state: str
+    why: str = ""
+
+
 class _Engine(msgspec.Struct, rename="camel"):
     read_bytes: int | None = None
 
@@ -52,6 +58,7 @@ class _Told(msgspec.Struct, rename="camel"):
     message: str = ""
     engine: _Engine | None = None
     facts: _Facts | None = None
+    plugins: tuple[_Plugin, ...] = ()
 
 
 async def read(urls: Mapping[str, str]) -> dict[str, Report]:
@@ -93,6 +100,11 @@ def parse(body: bytes) -> Report | None:
         cache_dtype=facts.cache_dtype,
         backends=tuple(sorted((each.group, each.backend) for each in facts.attention_backends)),
         memory=tuple(sorted((each.item, each.bytes) for each in facts.memory)),
+        off=tuple(
+            (each.name, _one_line(each.why))
+            for each in found.plugins
+            if each.state == PluginState.OFF
+        ),
     )
 
 

@@ -74,7 +74,7 @@ def _compared(plan: EnginePlan) -> EnginePlan:
     return structs.replace(
         plan,
         argv=argv,
-        gpu=structs.replace(plan.gpu, memory=0, capability="", driver="")
+        gpu=structs.replace(plan.gpu, memory=0, capability="", driver="", corrections=())
         if plan.gpu is not None
         else None,
         packages=(),

@@ -43,8 +43,11 @@ from kindling_operator.plan.ranks import group_plan, rank_arguments
 from kindling_operator.plan.refusal import rejected
 from kindling_operator.plan.requirements import node_requirements
 from kindling_operator.plan.search import Option, Search, preference
+from kindling_operator.plan.speed import engine_speed
 from kindling_operator.plan.subject import Subject
 
+SPLIT_KV_CORRECTION = "split-kv"
+"""As the runtime calls it in its status."""
 _STARTUP_SECONDS = 900
 """A start with nothing cached: 480 s of compiling were measured for Flint on one H200."""
 _GROUP_SECONDS = 300
@@ -167,8 +170,15 @@ def _gpu(subject: Subject, option: Option) -> GpuPlan | None:
         # Of a slice the driver tells the whole GPU.
         capability=compute_capability(option.gpu) if whole else "",
         driver=runtime_for(subject, Device.GPU).driver if whole else "",
+        corrections=_corrections(option),
         memory_items=option.sizing.per_gpu,
     )
+
+
+def _corrections(option: Option) -> tuple[str, ...]:
+    """Trap T33: long contexts on Hopper count on a cache in pieces where the image splits it."""
+    counted = engine_speed(option.candidate).split_kv is True
+    return (SPLIT_KV_CORRECTION,) if counted else ()
 
 
 def _packages(subject: Subject, option: Option) -> tuple[str, ...]:

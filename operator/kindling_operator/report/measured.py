@@ -88,4 +88,18 @@ def _backends(plan: EnginePlan, report: Report) -> str | None:
     return None
 
 
-_CHECKS: Final[tuple[_Check, ...]] = (_kv_blocks, _kv_tokens, _cache_dtype, _backends)
+def _corrections(plan: EnginePlan, report: Report) -> str | None:
+    """Without it long contexts take many times as long as the plan expects."""
+    for name, why in report.off:
+        if plan.gpu is not None and name in plan.gpu.corrections:
+            return f"runs without the correction {name} ({why}), on which the plan counts"
+    return None
+
+
+_CHECKS: Final[tuple[_Check, ...]] = (
+    _kv_blocks,
+    _kv_tokens,
+    _cache_dtype,
+    _backends,
+    _corrections,
+)

@@ -56,6 +56,14 @@ DIFFERENT = {
         Report(kv_blocks=128, cache_dtype="fp8"),
         "keeps its KV cache as fp8 and the plan says auto",
     ),
+    "a correction that is not in place": (
+        structs.replace(
+            GPU, gpu=GpuPlan(product="NVIDIA-H200", architecture="amd64", corrections=("split-kv",))
+        ),
+        Report(kv_blocks=128, off=(("split-kv", "KINDLING_PLUGIN_SPLIT_KV is 0"),)),
+        "runs without the correction split-kv (KINDLING_PLUGIN_SPLIT_KV is 0), on which the plan"
+        " counts",
+    ),
     "another kernel": (
         GPU,
         Report(kv_blocks=128, backends=(("full length", "TRITON_ATTN"),)),
@@ -75,6 +83,7 @@ SAME = {
     "equal": (PLAN, Report(kv_blocks=128, kv_tokens=2048, cache_dtype="auto")),
     "the model's own type, said": (PLAN, Report(kv_blocks=128, cache_dtype="bfloat16")),
     "more room on a GPU than estimated": (GPU, Report(kv_blocks=200, kv_tokens=4000)),
+    "a correction that no plan counts on": (GPU, Report(kv_blocks=128, off=(("split-kv", "no"),))),
     "the planned kernel": (GPU, Report(kv_blocks=128, backends=(("window 512", "FLASH_ATTN"),))),
 }
 
