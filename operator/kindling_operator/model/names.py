@@ -52,6 +52,7 @@ LABEL_GPU_CLIQUE = "nvidia.com/gpu.clique"  # NVLink domain that spans nodes
 LABEL_GPU_REPLICAS = "nvidia.com/gpu.replicas"  # time shares of one GPU, 1 without
 LABEL_GPU_SHARING = "nvidia.com/gpu.sharing-strategy"  # none, time-slicing or mps
 LABEL_GKE_SHARING = "cloud.google.com/gke-gpu-sharing-strategy"  # time-sharing or mps
+LABEL_GKE_PARTITION = "cloud.google.com/gke-gpu-partition-size"  # MIG slices
 LABEL_DRIVER = "nvidia.com/cuda.driver-version.major"  # the driver's branch
 LABEL_DRIVER_OLD = "nvidia.com/cuda.driver.major"  # the same, of older releases
 

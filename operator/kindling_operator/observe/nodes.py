@@ -41,7 +41,6 @@ _ZONE: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.i
 _CLIQUE: Final = "nvidia.com/gpu.clique"
 _REPLICAS: Final = (names.LABEL_GPU_REPLICAS, "cloud.google.com/gke-max-shared-clients-per-gpu")
 _SHARING: Final = (names.LABEL_GPU_SHARING, names.LABEL_GKE_SHARING)
-_PARTITION: Final = "cloud.google.com/gke-gpu-partition-size"
 _NOT_SHARED: Final = frozenset({"", "none"})
 # What the discovery adds to a product: time-slicing and MPS, single MIG strategy.
 _TIME_PRODUCT: Final = "-SHARED"
@@ -160,7 +159,7 @@ def _share(labels: Mapping[str, str], product: str) -> GpuShare:
         or any(labels.get(key, "") not in _NOT_SHARED for key in _SHARING)
     ):
         return GpuShare.TIME
-    if _SLICE_PRODUCT in product or labels.get(_PARTITION):
+    if _SLICE_PRODUCT in product or labels.get(names.LABEL_GKE_PARTITION):
         return GpuShare.SLICE
     return GpuShare.WHOLE
 

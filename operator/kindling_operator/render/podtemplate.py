@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from kindling_operator.model.names import (
@@ -16,7 +17,7 @@ from kindling_operator.model.names import (
     Key,
 )
 from kindling_operator.model.names import revision_object_name as object_name
-from kindling_operator.model.plan import EnginePlan
+from kindling_operator.model.plan import EnginePlan, NodeOperator, NodeRequirement
 from kindling_operator.plan.mounts import WEIGHTS_ROOT
 from kindling_operator.render.fetching import (
     cache_volumes,
@@ -237,12 +238,23 @@ def _node_affinity(plan: EnginePlan) -> dict[str, Any]:
     """The nodes that the plan holds on; a selector cannot say "at least"."""
     if not plan.pod.node_requirements:
         return {}
-    expressions = [
-        {"key": each.key, "operator": each.operator.value, "values": list(each.values)}
+    # Terms are alternatives: what a node may also lack is asked for in one and excluded in another.
+    choices = [
+        (_expression(each), _absent(each)) if each.or_absent else (_expression(each),)
         for each in plan.pod.node_requirements
     ]
-    term = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+    terms = [{"matchExpressions": list(expressions)} for expressions in product(*choices)]
+    term = {"nodeSelectorTerms": terms}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}
+
+
+def _expression(requirement: NodeRequirement) -> dict[str, Any]:
+    values = {"values": list(requirement.values)} if requirement.values else {}
+    return {"key": requirement.key, "operator": requirement.operator.value, **values}
+
+
+def _absent(requirement: NodeRequirement) -> dict[str, Any]:
+    return {"key": requirement.key, "operator": NodeOperator.DOES_NOT_EXIST.value}
 
 
 def _one_clique(key: Key, plan: EnginePlan) -> dict[str, Any]:

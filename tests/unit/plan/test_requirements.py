@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 from tests.support.builders import KEY, Cluster, catalog_spec, gpu_node
 
-from kindling_operator.model.names import LABEL_GPU_MAJOR, LABEL_GPU_MINOR, LABEL_GPU_PRODUCT
+from kindling_operator.model.names import (
+    LABEL_DRIVER,
+    LABEL_GPU_MAJOR,
+    LABEL_GPU_MEMORY,
+    LABEL_GPU_MINOR,
+    LABEL_GPU_PRODUCT,
+)
 from kindling_operator.model.objects import GpuShare, NodeView
 from kindling_operator.model.plan import NodeOperator, NodeRequirement
 from kindling_operator.plan.better import better_plan
@@ -18,14 +24,26 @@ LEAST = {key: ONE.labels[key] for key in (LABEL_GPU_PRODUCT, LABEL_GPU_MAJOR, LA
 SILENT = replace(ONE, name="silent", labels=LEAST)
 
 
-def demanded(*nodes: NodeView) -> dict[str, tuple[str, list[str]]]:
-    """What the rendered pod of Flint asks of its node, by label."""
+def terms(*nodes: NodeView) -> list[dict[str, tuple[str, list[str]]]]:
+    """What the rendered pod of Flint asks of its node: one of these, by label."""
     manifests = Cluster(nodes=nodes).apply(catalog_spec("flint")).manifests()
     [deployment] = [each for each in manifests if each["kind"] == "Deployment"]
     spec: dict[str, Any] = deployment["spec"]["template"]["spec"]
     affinity = spec["affinity"]["nodeAffinity"]
-    [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    return {each["key"]: (each["operator"], each["values"]) for each in term["matchExpressions"]}
+    found = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    return [
+        {
+            each["key"]: (each["operator"], each.get("values", []))
+            for each in term["matchExpressions"]
+        }
+        for term in found
+    ]
+
+
+def demanded(*nodes: NodeView) -> dict[str, tuple[str, list[str]]]:
+    """The same where there are no alternatives."""
+    [term] = terms(*nodes)
+    return term
 
 
 def test_a_pod_goes_where_its_plan_holds() -> None:
@@ -36,6 +54,7 @@ def test_a_pod_goes_where_its_plan_holds() -> None:
         "nvidia.com/gpu.replicas": ("Lt", ["2"]),
         "nvidia.com/gpu.sharing-strategy": ("NotIn", ["mps", "time-slicing"]),
         "cloud.google.com/gke-gpu-sharing-strategy": ("NotIn", ["mps", "time-sharing"]),
+        "cloud.google.com/gke-gpu-partition-size": ("DoesNotExist", []),
     }
 
 
@@ -45,11 +64,25 @@ def test_the_smallest_gpu_of_the_kind_is_enough() -> None:
     assert demanded(ONE, smaller)["nvidia.com/gpu.memory"] == ("Gt", [str(MIB - 701)])
 
 
-def test_what_one_node_does_not_say_is_asked_of_none() -> None:
-    assert set(demanded(ONE, SILENT)) == {
-        "nvidia.com/gpu.sharing-strategy",
-        "cloud.google.com/gke-gpu-sharing-strategy",
-    }
+def test_of_a_label_that_some_lack_only_its_value_is_asked() -> None:
+    """A half-upgraded feature discovery: one node tells its driver by the old label, one by the
+    new, and a third, which the plan does not hold on, has the new one."""
+    old = replace(ONE, name="old", labels={**LEAST, "nvidia.com/cuda.driver.major": "580"})
+    new = replace(ONE, name="new", labels={**LEAST, LABEL_DRIVER: "590"})
+    bad = gpu_node("bad", gpus=1, driver="550.1")
+
+    found = terms(old, new, bad)
+
+    asked = [(term[LABEL_DRIVER], term["nvidia.com/cuda.driver.major"]) for term in found]
+    ways: list[tuple[str, list[str]]] = [("Gt", ["579"]), ("DoesNotExist", [])]
+    assert sorted(asked) == sorted((one, other) for one in ways for other in ways)
+
+
+def test_of_a_label_that_nobody_carries_only_the_drivers_is_asked() -> None:
+    found = terms(SILENT)
+
+    assert {LABEL_GPU_MEMORY, "nvidia.com/gpu.replicas"}.isdisjoint({k for t in found for k in t})
+    assert len(found) == 4
 
 
 def test_the_driver_under_its_older_label() -> None:
