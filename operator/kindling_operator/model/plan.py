@@ -73,12 +73,14 @@ _SLOW_STORE_BYTES_PER_SECOND = 100 << 20
 class FetchPlan(_Wire, frozen=True, kw_only=True):
     """What is downloaded before the engine starts, under the name `key` of the cache.
 
-    `bytes` is what the checkpoint has, `room` what the pod's own volume gives it. The token's
-    Secret is named by `token_secret` and `token_key`, "" without one.
+    `bytes` is what the checkpoint has, `room` what the pod's own volume gives it. `config_uri` is
+    where config and tokenizer come from if the weights' source has none, "" for nowhere else. The
+    token's Secret is named by `token_secret` and `token_key`, "" without one.
     """
 
     key: str
     revision: str = ""
+    config_uri: str = ""
     bytes: int = 0
     room: int = 0
     token_secret: str = ""
@@ -110,16 +112,21 @@ class NodeOperator(StrEnum):
 
     IN = "In"
     NOT_IN = "NotIn"
+    DOES_NOT_EXIST = "DoesNotExist"
     GT = "Gt"
     LT = "Lt"
 
 
 class NodeRequirement(_Wire, frozen=True):
-    """A node selector requirement; Gt and Lt have one value, a whole number."""
+    """A node selector requirement; Gt and Lt have one value, a whole number, and DoesNotExist none.
+
+    With `or_absent` a node without the label meets it too.
+    """
 
     key: str
     operator: NodeOperator
-    values: tuple[str, ...]
+    values: tuple[str, ...] = ()
+    or_absent: bool = False
 
 
 class PodPlan(_Wire, frozen=True, kw_only=True):

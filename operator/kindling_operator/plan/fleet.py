@@ -16,6 +16,7 @@ from kindling_operator.model.names import (
     LABEL_ARCHITECTURE,
     LABEL_DRIVER,
     LABEL_DRIVER_OLD,
+    LABEL_GKE_PARTITION,
     LABEL_GKE_SHARING,
     LABEL_GPU_MEMORY,
     LABEL_GPU_REPLICAS,
@@ -38,6 +39,7 @@ TOLD: Final = (
     LABEL_GPU_REPLICAS,
     LABEL_GPU_SHARING,
     LABEL_GKE_SHARING,
+    LABEL_GKE_PARTITION,
 )
 """Labels that a pod may demand something of (plan/requirements.py)."""
 
