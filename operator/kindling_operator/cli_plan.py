@@ -19,6 +19,7 @@ from kindling_operator.cli_summary import summary_lines
 from kindling_operator.cli_terminal import Terminal
 from kindling_operator.cli_what_if import considered
 from kindling_operator.model.names import Key
+from kindling_operator.model.parse import ParsedModel
 from kindling_operator.model.plan import Decision, EnginePlan
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.model.status import MAX_REJECTED
@@ -26,6 +27,7 @@ from kindling_operator.plan import plan
 from kindling_operator.plan.argument import explained
 from kindling_operator.plan.course import lacks_room
 from kindling_operator.plan.placement import Placements, placements
+from kindling_operator.plan.revision import new_revision
 from kindling_operator.render import render
 from kindling_operator.report.status import plan_status
 
@@ -114,8 +116,8 @@ def _json(snapshot: Snapshot, placed: Placements, decisions: Sequence[Decision])
 
 def _machine(snapshot: Snapshot, placed: Placements, decision: Decision) -> dict[str, Any]:
     said = obstacle(decision) or decision.verdicts[0]
-    status, later = plan_status(decision), _later(placed, decision)
-    runs = decision.current.plan if decision.current is not None else later
+    shown = _with_later(snapshot, placed, decision)
+    status = plan_status(shown)
     return {
         "namespace": decision.key.namespace,
         "name": decision.key.name,
@@ -123,18 +125,26 @@ def _machine(snapshot: Snapshot, placed: Placements, decision: Decision) -> dict
         "reason": said.reason.value,
         "message": said.message,
         "plan": msgspec.to_builtins(status) if status is not None else None,
-        **({"arguments": explained(runs)} if runs is not None else {}),
-        **_options(snapshot, decision, later),
+        **({"arguments": explained(shown.current.plan)} if shown.current is not None else {}),
+        **_options(snapshot, decision),
     }
 
 
-def _options(snapshot: Snapshot, decision: Decision, later: EnginePlan | None) -> dict[str, Any]:
-    """The options that were considered where `plan` does not tell of them."""
-    if decision.refused is None and later is None:
+def _with_later(snapshot: Snapshot, placed: Placements, decision: Decision) -> Decision:
+    """The decision with the plan that a waiting model would get."""
+    later, model = _later(placed, decision), snapshot.models[decision.key]
+    if later is None or not isinstance(model, ParsedModel):
+        return decision
+    return replace(decision, current=new_revision(model, later))
+
+
+def _options(snapshot: Snapshot, decision: Decision) -> dict[str, Any]:
+    """The options that were considered for a spec that is refused; else `plan` has them."""
+    if decision.refused is None:
         return {}
-    options = later.rejected if later is not None else considered(snapshot, decision.key)
-    total = later.rejected_total if later is not None else len(options)
-    return {"rejected": msgspec.to_builtins(options[:MAX_REJECTED]), "rejectedTotal": total}
+    options = considered(snapshot, decision.key)
+    shown = msgspec.to_builtins(options[:MAX_REJECTED])
+    return {"rejected": shown, "rejectedTotal": len(options)}
 
 
 def _yaml(snapshot: Snapshot, _placed: Placements, decisions: Sequence[Decision]) -> str:

@@ -208,7 +208,7 @@ def test_json_of_a_spec_that_is_refused_by_itself_has_no_options(
     assert (found["rejected"], found["rejectedTotal"]) == ([], 0)
 
 
-def test_json_of_a_model_that_waits_has_the_options_of_its_plan(
+def test_json_of_a_model_that_waits_has_the_plan_that_it_would_get(
     files: Files, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pods = files.write("pods.yaml", {"apiVersion": "v1", "kind": "PodList", "items": [HOLDER]})
@@ -216,8 +216,10 @@ def test_json_of_a_model_that_waits_has_the_options_of_its_plan(
     files.plan(model(catalog_spec("flint")), more=("--pods", pods, "-o", "json"))
 
     found = json.loads(capsys.readouterr().out)
-    assert (found["accepted"], found["plan"], found["rejectedTotal"]) == (True, None, 1)
-    assert found["rejected"][0]["reason"] == "NotPreferred"
+    assert (found["accepted"], found["reason"]) == (True, "InsufficientGPU")
+    assert found["plan"]["summary"].startswith("1x NVIDIA-H200 in one node")
+    assert found["plan"]["rejected"][0]["reason"] == "NotPreferred"
+    assert found["arguments"]
 
 
 def test_json_of_a_gpu_plan_names_the_kernels(
