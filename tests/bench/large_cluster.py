@@ -3,9 +3,19 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from enum import StrEnum
 from typing import Any, Final
 
-from tests.support.builders import GIB, PRODUCTS, Cluster, catalog_spec, foreign_pod, gpu_node
+from tests.support.builders import (
+    GIB,
+    PRODUCTS,
+    Cluster,
+    catalog_spec,
+    foreign_pod,
+    gpu_node,
+    tiny_architecture,
+    tiny_spec,
+)
 
 from kindling_operator.model.names import LABEL_GPU_MEMORY, LABEL_GPU_PRODUCT, Key
 from kindling_operator.model.objects import NodeUse, NodeView
@@ -18,11 +28,25 @@ CONCURRENCY: Final = (1, 2, 4, 6, 8, 12, 16)
 MIN_MEMORY: Final = (None, None, None, "80Gi", "140Gi")
 ZONES: Final = 3
 ZONE: Final = "topology.kubernetes.io/zone"
+TEAM: Final = "example.com/team"
+TEAM_NODES: Final = 5
 
 
-def snapshot(*, nodes: int, models: int, specs: int = SPECS) -> Snapshot:
+class Shape(StrEnum):
+    """What each model has of its own, beside its spec's wishes."""
+
+    PLAIN = "nothing more"
+    NO_NODE = "a nodeSelector that matches nothing"
+    TEAM = "a nodeSelector of a team of 5 nodes"
+    TOLERATION = "a toleration"
+    CUSTOM = "a custom architecture"
+
+
+def snapshot(
+    *, nodes: int, models: int, specs: int = SPECS, shape: Shape = Shape.PLAIN
+) -> Snapshot:
     """Half of the nodes have GPUs held by others, every node runs other pods."""
-    views = tuple(_node(number) for number in range(nodes))
+    views = tuple(_node(number, teams=max(1, nodes // TEAM_NODES)) for number in range(nodes))
     found = Cluster(
         nodes=views,
         pods=tuple(
@@ -32,12 +56,16 @@ def snapshot(*, nodes: int, models: int, specs: int = SPECS) -> Snapshot:
         ),
     )
     for number in range(models):
+        wishes = _wishes(number % specs, name=f"model-{number}")
+        wishes["placement"] |= _own(number, shape)
         spec = catalog_spec(
             ("flint", "inkling")[number % 2],
             replicas=1 + number % 3,
             model={"weights": {"uri": f"pvc://weights/{number}"}},
-            **_wishes(number % specs, name=f"model-{number}"),
+            **wishes,
         )
+        if shape is Shape.CUSTOM:
+            spec = _custom(number)
         age = timedelta(minutes=number)
         found.apply(spec, key=Key("ml", f"model-{number:04}"), age=age)
     use = NodeUse(cpu_millis=12_000, memory=40 * GIB, ephemeral=GIB, pods=30)
@@ -65,7 +93,38 @@ def _wishes(number: int, *, name: str) -> dict[str, Any]:
     }
 
 
-def _node(number: int) -> NodeView:
+def _own(number: int, shape: Shape) -> dict[str, Any]:
+    """The placement that no other model has."""
+    if shape is Shape.NO_NODE:
+        return {"nodeSelector": {TEAM: f"nobody-{number}"}}
+    if shape is Shape.TEAM:
+        return {"nodeSelector": {TEAM: f"team-{number}"}}
+    if shape is Shape.TOLERATION:
+        return {"tolerations": [{"key": f"team-{number}", "operator": "Exists"}]}
+    return {}
+
+
+def _custom(number: int) -> dict[str, Any]:
+    """A model that nobody else has: layers, width, window and size are its own."""
+    layers, heads = 8 + number % 40, {"kvHeads": 8, "headSize": 128}
+    near = layers // 2
+    own = tiny_architecture(
+        layers=layers,
+        hiddenSize=2048 + 64 * (number % 100),
+        attentionHeads=32,
+        contextLength=32_768 + 16 * number,
+        attention=[
+            {"name": "full", "kind": "Full", "layers": layers - near, **heads},
+            {"name": "near", "kind": "Sliding", "layers": near, "window": 512 + number, **heads},
+        ],
+        checkpoints=[{"name": "BF16", "bytes": 10**10 + number * 10**8}],
+        devices=["GPU"],
+    )
+    weights = {"uri": f"pvc://weights/{number}"}
+    return tiny_spec(model={"name": "custom", "weights": weights, "custom": own})
+
+
+def _node(number: int, *, teams: int) -> NodeView:
     product = KINDS[number % len(KINDS)]
     major, minor = PRODUCTS[product][1:]
     node = gpu_node(
@@ -77,7 +136,7 @@ def _node(number: int) -> NodeView:
         ephemeral=2048 * GIB,
         pods=110,
     )
-    return replace(node, labels={**node.labels, ZONE: node.zone})
+    return replace(node, labels={**node.labels, ZONE: node.zone, TEAM: f"team-{number % teams}"})
 
 
 def name(number: int) -> str:

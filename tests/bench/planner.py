@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench.figure import Figure, table
-from tests.bench.large_cluster import SPECS, snapshot
+from tests.bench.large_cluster import SPECS, Shape, snapshot
 from tests.bench.plot import Line, plot
 
 from kindling_operator.model.snapshot import Snapshot
@@ -89,6 +89,7 @@ def times() -> list[Figure]:
             )
             for specs in (SPECS, MODELS)
         ),
+        *shapes(),
         Figure(
             f"{MODELS} models on the same {NODES} nodes placed again",
             "ms CPU",
@@ -103,6 +104,20 @@ def times() -> list[Figure]:
             target=200,
             note="the planner's part: the sweep is reused and no decision is made again",
         ),
+    ]
+
+
+def shapes() -> list[Figure]:
+    """Models that share less than people's do."""
+    return [
+        Figure(
+            f"{MODELS} models, each with {shape.value} of its own, on {NODES} nodes",
+            "ms CPU",
+            tuple(sweep(NODES, MODELS, specs=MODELS, shape=shape, times=3)),
+            target=2000,
+        )
+        for shape in Shape
+        if shape is not Shape.PLAIN
     ]
 
 
@@ -139,9 +154,11 @@ def one_model(nodes: int) -> list[float]:
     return _measured(lambda: plan(seen, key), times=7)
 
 
-def sweep(nodes: int, models: int, *, times: int, specs: int = SPECS) -> list[float]:
+def sweep(
+    nodes: int, models: int, *, times: int, specs: int = SPECS, shape: Shape = Shape.PLAIN
+) -> list[float]:
     """All models from nothing."""
-    seen = snapshot(nodes=nodes, models=models, specs=specs)
+    seen = snapshot(nodes=nodes, models=models, specs=specs, shape=shape)
     return _measured(lambda: placements(seen), times=times)
 
 
@@ -241,7 +258,9 @@ models that differ in names and weights alone. Of {MODELS} specs no two want the
 context of its own, and requests at once, memory of a GPU, zones, tolerations, arguments and memory
 on top vary as they do among people. The rules' word on a way to serve a model, its weights and its
 pace are found once for all of them (plan/ways.py); a spec of its own costs what is compared with
-its context and its requests.
+its context and its requests. A model that finds no GPU is told where they are: nodes that nothing
+tells apart are counted once for all (plan/kept_out.py). A custom architecture shares nothing with
+another: all of its ways are judged for it alone.
 
 The nodes have four kinds of GPU, half of them partly held by others. CPU time is of the planner
 alone, in one thread. The column "of target" is the measured number over its target. Nothing here

@@ -6,7 +6,7 @@ Models that select the same nodes and tolerate the same taints share their answe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeVar
@@ -67,6 +67,11 @@ class Pool:
         return max((node.gpus for node in self.nodes), default=0)
 
     @cached_property
+    def gpus(self) -> int:
+        """GPUs of all its nodes."""
+        return sum(node.gpus for node in self.nodes)
+
+    @cached_property
     def least_memory(self) -> Mapping[int, int]:
         """Bytes of memory of the smallest node for each number of GPUs."""
         found: dict[int, int] = {}
@@ -89,6 +94,21 @@ class Pool:
         """The most nodes of one NVLink domain that have at least so many GPUs each."""
         found = Counter(domain(node) for node in self.nodes if node.gpus >= gpus)
         return max(found.values(), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Nodes with GPUs of one class that differ in nothing that keeps pods off them.
+
+    `gpus` are those of all its nodes, `first` is the first of them by name.
+    """
+
+    gpu: GpuClass
+    ready: bool
+    cordoned: bool
+    taints: tuple[Taint, ...]
+    gpus: int
+    first: str
 
 
 def domain(node: NodeView) -> str:
@@ -114,9 +134,11 @@ class Fleet:
         self._by_name = {node.name: node for node in self.nodes}
         self._by_class: dict[GpuClass, list[NodeView]] = {}
         self.classes: Mapping[str, GpuClass | None] = dict(self._classified())
-        self._open = tuple(n for n in self.nodes if n.ready and not n.unschedulable)
         self._labelled: dict[str, dict[str, list[NodeView]]] = {}
+        self._tainted: dict[Selector, Mapping[tuple[Taint, ...], list[NodeView]]] = {}
+        self._admitted: dict[tuple[Selector, frozenset[tuple[Taint, ...]]], Pool] = {}
         self._usable: dict[tuple[Selector, tuple[Toleration, ...]], Pool] = {}
+        self._blocks: dict[Selector, tuple[Block, ...]] = {}
         self._alike: dict[frozenset[str], Pool] = {}
         self.answers: dict[Hashable, Any] = {}
         self._pools: dict[frozenset[str], tuple[Pool, ...]] = {}
@@ -135,18 +157,20 @@ class Fleet:
         """The nodes that the pods of a model may be scheduled to, whatever GPUs they have."""
         wanted = placement or Placement()
         tolerations = (*wanted.tolerations, *((GPU_TOLERATION,) if gpu else ()))
-        selector = tuple(sorted(wanted.node_selector.items()))
+        selector = selector_of(placement)
         signature = (selector, tolerations)
         found = self._usable.get(signature)
         if found is None:
-            verdicts: dict[tuple[Taint, ...], bool] = {}
-            made = pool_of(
-                node
-                for node in self._selected(selector)
-                if _admits(verdicts, node.taints, tolerations)
-            )
-            # Names that are the same object are compared at once, equal ones one by one.
-            found = self._usable[signature] = self._alike.setdefault(made.names, made)
+            # Nodes share few sets of taints; each is judged once.
+            taints = (each for each in self._by_taints(selector) if admits(each, tolerations))
+            found = self._usable[signature] = self._tolerated(selector, frozenset(taints))
+        return found
+
+    def blocks(self, selector: Selector) -> tuple[Block, ...]:
+        """The nodes with these labels, usable or not, by what keeps pods off them."""
+        found = self._blocks.get(selector)
+        if found is None:
+            found = self._blocks[selector] = tuple(self._alike_nodes(selector))
         return found
 
     def pools(self, placement: Placement | None) -> tuple[Pool, ...]:
@@ -154,11 +178,13 @@ class Fleet:
         usable = self.usable(placement, gpu=True)
         found = self._pools.get(usable.names)
         if found is None:
-            each = (
-                pool_of((n for n in self._by_class[gpu] if n.name in usable.names), gpu)
-                for gpu in sorted(self._by_class)
-            )
-            found = self._pools[usable.names] = tuple(pool for pool in each if pool.nodes)
+            by_class: dict[GpuClass, list[NodeView]] = {}
+            for node in usable.nodes:
+                gpu = self.classes[node.name]
+                if gpu is not None:
+                    by_class.setdefault(gpu, []).append(node)
+            made = tuple(pool_of(by_class[gpu], gpu) for gpu in sorted(by_class))
+            found = self._pools[usable.names] = made
         if placement is None or placement.gpu is None:
             return found
         return tuple(pool for pool in found if pool.gpu and wanted_class(pool.gpu, placement))
@@ -198,18 +224,51 @@ class Fleet:
             yield node.name, found[0]
 
     def _selected(self, selector: Selector) -> Iterable[NodeView]:
-        """The open nodes that carry these labels, by name."""
+        """The nodes that carry these labels, by name."""
         if not selector:
-            return self._open
-        (key, value), *others = selector
-        if key not in self._labelled:
-            by_value: dict[str, list[NodeView]] = {}
-            for node in self._open:
+            return self.nodes
+        fewest = min((self._with_label(key, value) for key, value in selector), key=len)
+        return (n for n in fewest if all(n.labels.get(k) == v for k, v in selector))
+
+    def _with_label(self, key: str, value: str) -> Sequence[NodeView]:
+        by_value = self._labelled.get(key)
+        if by_value is None:
+            by_value = self._labelled[key] = {}
+            for node in self.nodes:
                 if key in node.labels:
                     by_value.setdefault(node.labels[key], []).append(node)
-            self._labelled[key] = by_value
-        first = self._labelled[key].get(value, ())
-        return (n for n in first if all(n.labels.get(k) == v for k, v in others))
+        return by_value.get(value, ())
+
+    def _by_taints(self, selector: Selector) -> Mapping[tuple[Taint, ...], list[NodeView]]:
+        """The open nodes with these labels by their taints."""
+        found = self._tainted.get(selector)
+        if found is None:
+            made: dict[tuple[Taint, ...], list[NodeView]] = {}
+            for node in self._selected(selector):
+                if node.ready and not node.unschedulable:
+                    made.setdefault(node.taints, []).append(node)
+            found = self._tainted[selector] = made
+        return found
+
+    def _tolerated(self, selector: Selector, taints: frozenset[tuple[Taint, ...]]) -> Pool:
+        """The open nodes with these labels and any of these sets of taints."""
+        found = self._admitted.get((selector, taints))
+        if found is None:
+            nodes = (node for each in taints for node in self._by_taints(selector)[each])
+            made = pool_of(sorted(nodes, key=lambda node: node.name))
+            # Names that are the same object are compared at once, equal ones one by one.
+            found = self._admitted[selector, taints] = self._alike.setdefault(made.names, made)
+        return found
+
+    def _alike_nodes(self, selector: Selector) -> Iterator[Block]:
+        found: dict[tuple[GpuClass, bool, bool, tuple[Taint, ...]], list[NodeView]] = {}
+        for node in self._selected(selector):
+            gpu = self.classes[node.name]
+            if gpu is not None:
+                state = gpu, node.ready, node.unschedulable, node.taints
+                found.setdefault(state, []).append(node)
+        for state, nodes in found.items():
+            yield Block(*state, gpus=sum(node.gpus for node in nodes), first=nodes[0].name)
 
 
 def fleet_of(nodes: Iterable[NodeView]) -> Fleet:
@@ -217,12 +276,6 @@ def fleet_of(nodes: Iterable[NodeView]) -> Fleet:
     return Fleet(nodes)
 
 
-def _admits(
-    verdicts: dict[tuple[Taint, ...], bool],
-    taints: tuple[Taint, ...],
-    tolerations: tuple[Toleration, ...],
-) -> bool:
-    """Nodes share few sets of taints; each is judged once."""
-    if taints not in verdicts:
-        verdicts[taints] = admits(taints, tolerations)
-    return verdicts[taints]
+def selector_of(placement: Placement | None) -> Selector:
+    """The labels that it asks of a node, sorted."""
+    return tuple(sorted(placement.node_selector.items())) if placement is not None else ()

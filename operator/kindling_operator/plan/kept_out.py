@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Callable
 
 from kindling_operator.model.api_placement import Placement, Toleration
-from kindling_operator.model.objects import NodeView, Taint
+from kindling_operator.model.objects import Taint
 from kindling_operator.plan.devices import GPU_TOLERATION, GpuClass, repelling
-from kindling_operator.plan.fleet import Fleet
+from kindling_operator.plan.fleet import Block, Fleet, Selector, selector_of
 from kindling_operator.plan.listing import few, joined
 
 _OF_THE_CLUSTER = "kubernetes.io"
 """Ends the domain of taints that Kubernetes sets and takes off by itself (docs: Taints and
 Tolerations, taint based evictions)."""
+_UNMATCHED = "not matched by spec.placement.nodeSelector"
 
 
 def kept_out(
@@ -26,22 +27,49 @@ def kept_out(
     """One part of a sentence for each reason, that which keeps most GPUs first.
 
     Only GPUs `of_use` count, with `selected` only those of nodes that spec.placement.nodeSelector
-    matches.
+    matches. What is `of_use` is asked once for each class.
     """
-    tolerations = (*(placement.tolerations if placement is not None else ()), GPU_TOLERATION)
-    usable = fleet.usable(placement, gpu=True)
+    useful = frozenset(filter(of_use, {block.gpu for block in fleet.blocks(())}))
+    selector = selector_of(placement)
+    tolerations = placement.tolerations if placement is not None else ()
+    # Models that differ in something else share the answer.
+    return fleet.answer(
+        ("kept out", useful, selector, tolerations, selected),
+        lambda: _kept_out(fleet, selector, tolerations, useful, selected=selected),
+    )
+
+
+def _kept_out(
+    fleet: Fleet,
+    selector: Selector,
+    tolerations: tuple[Toleration, ...],
+    useful: frozenset[GpuClass],
+    *,
+    selected: bool,
+) -> tuple[str, ...]:
     gpus: dict[str, Counter[str]] = {}
     ways: dict[str, str] = {}
-    for node in fleet.nodes:
-        found = fleet.classes[node.name]
-        if selected and not _is_selected(node, placement):
-            continue
-        if found is not None and node.name not in usable.names and of_use(found):
-            where, way_out = _reason(node, placement, tolerations)
-            gpus.setdefault(where, Counter())[f"{found.product} ({found.capability})"] += node.gpus
+    # The way out names the first node of all that share the reason.
+    for block in sorted(fleet.blocks(selector), key=lambda block: block.first):
+        reason = _reason(block, (*tolerations, GPU_TOLERATION)) if block.gpu in useful else None
+        if reason is not None:
+            where, way_out = reason
+            gpus.setdefault(where, Counter())[_title(block.gpu)] += block.gpus
             ways.setdefault(where, way_out)
+    if not selected and (others := _unmatched(fleet, selector, useful)):
+        gpus[_UNMATCHED], ways[_UNMATCHED] = others, "correct it, or label the nodes"
     order = sorted(gpus, key=lambda where: (-gpus[where].total(), where))
     return tuple(f"{counted(gpus[where])} {where} ({ways[where]})" for where in order)
+
+
+def _unmatched(fleet: Fleet, selector: Selector, useful: frozenset[GpuClass]) -> Counter[str]:
+    """GPUs by product of the nodes that lack these labels: all but those that have them."""
+    found: Counter[str] = Counter()
+    for blocks, sign in ((fleet.blocks(()), 1), (fleet.blocks(selector), -1)):
+        for block in blocks:
+            if block.gpu in useful:
+                found[_title(block.gpu)] += sign * block.gpus
+    return +found
 
 
 def counted(gpus: Counter[str]) -> str:
@@ -49,27 +77,25 @@ def counted(gpus: Counter[str]) -> str:
     return few([f"{count} x {product}" for product, count in sorted(gpus.items())])
 
 
-def _reason(
-    node: NodeView, placement: Placement | None, tolerations: tuple[Toleration, ...]
-) -> tuple[str, str]:
-    """The first thing that keeps pods off a node, and how to mend it."""
-    look = f"kubectl describe node {node.name}"
-    if not _is_selected(node, placement):
-        return "not matched by spec.placement.nodeSelector", "correct it, or label the nodes"
-    if not node.ready:
+def _reason(block: Block, tolerations: tuple[Toleration, ...]) -> tuple[str, str] | None:
+    """The first thing that keeps pods off nodes that the selector matches, and how to mend it;
+    None if nothing does."""
+    look = f"kubectl describe node {block.first}"
+    if not block.ready:
         return "on nodes that are not ready", look
-    if node.unschedulable:
-        return "on cordoned nodes", f"kubectl uncordon {node.name}"
-    taints = tuple(repelling(node.taints, tolerations))
+    if block.cordoned:
+        return "on cordoned nodes", f"kubectl uncordon {block.first}"
+    taints = tuple(repelling(block.taints, tolerations))
+    if not taints:
+        return None
     where = f"on nodes tainted {joined([_text(taint) for taint in taints], 'and')}"
     if any(taint.key.partition("/")[0].endswith(_OF_THE_CLUSTER) for taint in taints):
         return where, look
     return where, "add a toleration to spec.placement.tolerations"
 
 
-def _is_selected(node: NodeView, placement: Placement | None) -> bool:
-    selector = placement.node_selector if placement is not None else {}
-    return all(node.labels.get(key) == value for key, value in selector.items())
+def _title(gpu: GpuClass) -> str:
+    return f"{gpu.product} ({gpu.capability})"
 
 
 def _text(taint: Taint) -> str:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 
 from msgspec import structs
 
+from kindling_operator.model.api_placement import Placement
 from kindling_operator.model.architecture import CapabilityStatus, Checkpoint
 from kindling_operator.model.conditions import MESSAGE_BYTES, Reason
 from kindling_operator.model.layout import Layout
-from kindling_operator.model.objects import NodeView
 from kindling_operator.model.plan import Verdict
 from kindling_operator.plan.candidate import Candidate
 from kindling_operator.plan.capabilities import status_of, supported_families
-from kindling_operator.plan.devices import GpuClass, gpu_class, selector_text, wanted_class
+from kindling_operator.plan.devices import GpuClass, selector_text, wanted_class
 from kindling_operator.plan.fleet import Fleet
 from kindling_operator.plan.kept_out import counted, kept_out
 from kindling_operator.plan.kinds import kinds
@@ -97,10 +96,10 @@ def _without_limit(subject: Subject) -> Subject:
 def _no_gpu(subject: Subject, fleet: Fleet) -> str:
     """What the model needs, and where the GPUs are that it cannot use."""
     placement = subject.spec.placement
-    usable = fleet.usable(placement, gpu=True)
+    families = supported_families(subject)
     parts = [
-        *([f"the usable nodes have {has}"] if (has := _gpus_text(usable.nodes)) else []),
-        *kept_out(fleet, placement, lambda gpu: _is_of_use(subject, gpu)),
+        *([f"the usable nodes have {has}"] if (has := _gpus_text(fleet, placement)) else []),
+        *kept_out(fleet, placement, lambda gpu: _is_of_use(gpu, placement, families)),
         *unplannable(fleet),
     ]
     head = f"No GPU for {subject.entry.title}{_needs_text(subject)}{_limits_text(subject)}:"
@@ -110,11 +109,9 @@ def _no_gpu(subject: Subject, fleet: Fleet) -> str:
     return f"{head} {few(parts, within=room)}{_MEND}"
 
 
-def _is_of_use(subject: Subject, gpu: GpuClass) -> bool:
+def _is_of_use(gpu: GpuClass, placement: Placement | None, families: tuple[str, ...]) -> bool:
     """Whether the spec admits such a GPU, and the model is known to run on it or pinned to it."""
-    placement = subject.spec.placement
     wish = placement.gpu if placement is not None else None
-    families = supported_families(subject)
     known = not families or gpu.capability in families
     return wanted_class(gpu, placement) and (known or bool(wish and wish.products))
 
@@ -156,13 +153,13 @@ def _usual_gib(
     return None
 
 
-def _gpus_text(nodes: Iterable[NodeView]) -> str:
-    """GPUs by product: "8 x NVIDIA-L4 (sm89)"."""
+def _gpus_text(fleet: Fleet, placement: Placement | None) -> str:
+    """GPUs of the usable nodes by product: "8 x NVIDIA-L4 (sm89)"."""
+    anything = structs.replace(placement, gpu=None) if placement is not None else None
     counts: Counter[str] = Counter()
-    for node in nodes:
-        found = gpu_class(node)
-        if found is not None:
-            counts[f"{found.product} ({found.capability})"] += node.gpus
+    for pool in fleet.pools(anything):
+        if pool.gpu is not None:
+            counts[f"{pool.gpu.product} ({pool.gpu.capability})"] += pool.gpus
     return counted(counts)
 
 

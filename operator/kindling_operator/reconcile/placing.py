@@ -126,7 +126,7 @@ class Placing:
 
     def _fleet_of(self, snapshot: Snapshot) -> Fleet:
         """The fleet of the last sweep, with what it remembers, while the nodes are the same."""
-        too_much = len(self._fleet.answers) > _ANSWERS + 2 * len(snapshot.models)
+        too_much = len(self._fleet.answers) > _ANSWERS + 4 * len(snapshot.models)
         if snapshot.nodes is not self._nodes or too_much:
             self._nodes, self._fleet = snapshot.nodes, fleet_of(snapshot.nodes)
         return self._fleet
