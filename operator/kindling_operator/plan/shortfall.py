@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from kindling_operator.model.api_placement import Placement
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.names import Key
 from kindling_operator.model.objects import ClaimView, NodeView
@@ -17,6 +16,7 @@ from kindling_operator.plan.devices import selector_text
 from kindling_operator.plan.fleet import Fleet, Pool, domain
 from kindling_operator.plan.kept_out import kept_out
 from kindling_operator.plan.listing import few, joined
+from kindling_operator.plan.mounts import takes_room
 from kindling_operator.plan.room import Amounts, Demand, Room
 from kindling_operator.plan.sizing import Sizing
 from kindling_operator.plan.subject import Subject
@@ -71,7 +71,7 @@ def replica_shortfall(subject: Subject, demand: Demand, pool: Pool, room: Room) 
     enough = [n for n in pool.nodes if room.left(n.name).gpus >= demand.gpus_per_node]
     if not enough:
         return _waiting(Reason.NO_MATCHING_NODE, _NOBODY)
-    return _beside_shortfall(demand, enough, room)
+    return _beside_shortfall(subject, demand, enough, room)
 
 
 def _gpu_shortfall(subject: Subject, demand: Demand, best: NodeView | None, room: Room) -> Verdict:
@@ -94,12 +94,8 @@ def _gpu_shortfall(subject: Subject, demand: Demand, best: NodeView | None, room
 def _closed_text(subject: Subject, demand: Demand, room: Room) -> str:
     """What nodes of the same GPUs have that are cordoned, not ready or tainted."""
     assert demand.gpu is not None
-    product, placement = demand.gpu.product, subject.spec.placement or Placement()
-    question = "closed", product, tuple(sorted(placement.node_selector.items()))
-    closed = room.fleet.answer(
-        (*question, placement.tolerations),
-        lambda: kept_out(room.fleet, placement, lambda gpu: gpu.product == product, selected=True),
-    )
+    product, placement = demand.gpu.product, subject.spec.placement
+    closed = kept_out(room.fleet, placement, lambda gpu: gpu.product == product, selected=True)
     return f", and there are {few(closed)}" if closed else ""
 
 
@@ -123,7 +119,9 @@ def _held_text(subject: Subject, nodes: Iterable[str], room: Room) -> str:
     return "".join(f", {part}" for part in parts)
 
 
-def _beside_shortfall(demand: Demand, enough: Sequence[NodeView], room: Room) -> Verdict:
+def _beside_shortfall(
+    subject: Subject, demand: Demand, enough: Sequence[NodeView], room: Room
+) -> Verdict:
     """Nodes have the GPUs, and none of them what the pod needs beside."""
     need = demand.per_node
     best = min(
@@ -132,14 +130,12 @@ def _beside_shortfall(demand: Demand, enough: Sequence[NodeView], room: Room) ->
     )
     left, short = room.left(best.name), room.left(best.name).short_of(need)
     wants = [f"{demand.gpus_per_node} x {_product(demand)}"] if demand.gpus_per_node else []
-    wants += [text(getattr(need, name)) for name, text in _UNITS if getattr(short, name)]
-    has = [text(max(0, getattr(left, name))) for name, text in _UNITS if getattr(short, name)]
-    lacks = [text(getattr(short, name)) for name, text in _UNITS if getattr(short, name)]
+    wants += _texts(need, short)
     return _waiting(
         Reason.INSUFFICIENT_RESOURCES,
         f"Needs {joined(wants, 'and')} in one node; best node {best.name} has"
-        f" {joined(has, 'and')} free beside the requests of its pods: free"
-        f" {joined(lacks, 'and')} or add a node.",
+        f" {joined(_texts(left, short), 'and')} free beside the requests of its pods:"
+        f" {_elsewhere(subject, short)}{_freed(demand, [best], short)}add a node.",
     )
 
 
@@ -152,18 +148,94 @@ def _share_short(left: Amounts, need: Amounts) -> float:
 def _group_shortfall(subject: Subject, demand: Demand, pool: Pool, room: Room) -> Verdict:
     """Too few nodes have room at the same time for a replica of several pods."""
     count, nearest = _nearest(demand, pool, room)
-    where, whole = "", f"{len(pool.nodes)}"
-    if demand.one_clique:
-        where, whole = " of one NVLink domain", "one"
+    short = _nearest_beside(demand, pool, room)
+    if short:
+        return _group_beside_shortfall(subject, demand, pool, room, short)
+    where, whole = _where(demand, pool)
     held = _held_text(subject, nearest, room).removeprefix(", ")
     others = f", next best {few(nearest)}{f' ({held})' if held else ''}" if nearest else ""
+    lacks = _most_short(demand, nearest, room)
+    named = Amounts(cpu_millis=1, memory=1, ephemeral=lacks.ephemeral)
+    gpus = f"{demand.gpus_per_node} x {_product(demand)}"
+    first, *rest = _texts(demand.per_node, named)
     return _waiting(
         Reason.INSUFFICIENT_GPU if nearest else Reason.INSUFFICIENT_RESOURCES,
-        f"Needs {demand.nodes} nodes{where} with {demand.gpus_per_node} x {_product(demand)},"
-        f" {_cpus(demand.cpu_millis)} CPU and {format_bytes(demand.memory)} of memory free each;"
-        f" {count} of {whole} have that{others}: free {max(1, demand.nodes - count)} more or add"
-        " nodes.",
+        f"Needs {demand.nodes} nodes{where} with {joined([f'{gpus}, {first}', *rest], 'and')}"
+        f" free each; {count} of {whole} have that{others}: {_elsewhere(subject, lacks)}"
+        f"free {max(1, demand.nodes - count)} more or add nodes.",
     )
+
+
+def _group_beside_shortfall(
+    subject: Subject, demand: Demand, pool: Pool, room: Room, nearest: Sequence[str]
+) -> Verdict:
+    """Enough nodes have the GPUs for a group, and too few what its pods need beside."""
+    where, whole = _where(demand, pool)
+    lacks = _most_short(demand, nearest, room)
+    wants = [f"{demand.gpus_per_node} x {_product(demand)}", *_texts(demand.per_node, lacks)]
+    others = [f"{name} with {joined(_texts(room.left(name), lacks), 'and')}" for name in nearest]
+    nodes = [room.fleet.node(name) for name in nearest]
+    return _waiting(
+        Reason.INSUFFICIENT_RESOURCES,
+        f"Needs {demand.nodes} nodes{where} with {joined(wants, 'and')} free each;"
+        f" {demand.nodes - len(nearest)} of {whole} have that, next best {few(others)}:"
+        f" {_elsewhere(subject, lacks)}{_freed(demand, nodes, lacks, ' on each')}add nodes.",
+    )
+
+
+def _where(demand: Demand, pool: Pool) -> tuple[str, str]:
+    """Whether the nodes of a group share a domain, and of how many it is said how many do."""
+    return (" of one NVLink domain", "one") if demand.one_clique else ("", f"{len(pool.nodes)}")
+
+
+def _most_short(demand: Demand, names: Iterable[str], room: Room) -> Amounts:
+    """The most that any of these nodes lacks, of each."""
+    short = [room.left(name).short_of(demand.per_node) for name in names]
+    return Amounts(*map(max, zip(Amounts(), *short, strict=True)))
+
+
+def _texts(amounts: Amounts, asked: Amounts) -> list[str]:
+    """The amounts, never less than none, of all that is asked about."""
+    return [text(max(0, getattr(amounts, n))) for n, text in _UNITS if getattr(asked, n)]
+
+
+def _elsewhere(subject: Subject, lacks: Amounts) -> str:
+    """The way out where a node's disk does not hold the weights."""
+    if not lacks.ephemeral or not takes_room(subject.weights):
+        return ""
+    return "set spec.model.weights.cacheClaim or a pvc:// URI, or "
+
+
+def _freed(demand: Demand, nodes: Iterable[NodeView], lacks: Amounts, where: str = "") -> str:
+    """What to free, where that would do: not on nodes that are too small when they are empty."""
+    need = demand.per_node
+    for node in nodes:
+        for name, _ in _UNITS:
+            whole = getattr(node, name)
+            if whole and getattr(lacks, name) and whole < getattr(need, name):
+                return ""
+    return f"free {joined(_texts(lacks, lacks), 'and')}{where} or "
+
+
+def _nearest_beside(demand: Demand, pool: Pool, room: Room) -> list[str]:
+    """The nodes that have the GPUs and lack the least beside them, as many as are missing, of one
+    NVLink domain if they must share one; none where there are not so many."""
+    need = demand.per_node
+    fits = set(room.fitting(demand, pool))
+    short: dict[str, list[tuple[float, str]]] = {}
+    free: Counter[str] = Counter()
+    for node in pool.nodes:
+        group, left = domain(node) if demand.one_clique else "", room.left(node.name)
+        if node.name in fits:
+            free[group] += 1
+        elif left.gpus >= need.gpus:
+            short.setdefault(group, []).append((_share_short(left, need), node.name))
+    complete = [
+        sorted(each)[: demand.nodes - free[group]]
+        for group, each in short.items()
+        if free[group] + len(each) >= demand.nodes > free[group]
+    ]
+    return [name for _, name in min(complete, key=lambda each: (len(each), each), default=[])]
 
 
 def _nearest(demand: Demand, pool: Pool, room: Room) -> tuple[int, list[str]]:

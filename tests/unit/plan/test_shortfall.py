@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import yaml
 from tests.support.builders import (
     GIB,
     Cluster,
@@ -17,12 +18,14 @@ from tests.support.builders import (
     gpu_node,
     tiny_spec,
 )
+from tests.support.onenode import ROOT
 
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.names import Key
 from kindling_operator.model.objects import ClaimView, DeviceHold, NodeUse, NodeView
 from kindling_operator.model.plan import Verdict
 from kindling_operator.model.snapshot import Snapshot
+from kindling_operator.observe.nodes import node as node_view
 from kindling_operator.plan import plan
 from kindling_operator.plan.fleet import fleet_of
 from kindling_operator.plan.silent import unplannable
@@ -114,6 +117,97 @@ def test_the_memory_of_a_group_is_what_lets_it_start() -> None:
     left = int((float(told[1]) + 0.1) * GIB)
     roomy = {node.name: NodeUse(memory=node.memory - left) for node in nodes}
     assert plan(replace(found, used=roomy), A).targets
+
+
+DOWNLOADED = {"weights": {"uri": "hf://org/model"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        (
+            "eks-p5",
+            "ip-10-0-24-21.us-west-2.compute.internal",
+            "ip-10-0-24-22.us-west-2.compute.internal",
+        ),
+        ("aks-nd", "aks-ndh200-17365924-vmss000000", "aks-ndh200-17365924-vmss000001"),
+    ],
+)
+def test_a_group_whose_nodes_lack_disk_for_the_download_names_it(
+    name: str, first: str, second: str
+) -> None:
+    """Their CPU, memory and GPUs are all free: none of them is named, and nothing can be freed."""
+    listed = yaml.safe_load((ROOT / f"docs/examples/nodes/{name}.yaml").read_text())
+    nodes = [node_view(body) for body in listed["items"]]
+
+    verdict = waits(cluster(*nodes, spec=catalog_spec("inkling", model=DOWNLOADED)).snapshot())
+
+    assert (verdict.reason, verdict.message) == (
+        Reason.INSUFFICIENT_RESOURCES,
+        "Needs 2 nodes with 8 x NVIDIA-H200 and 1864.6 GiB of ephemeral storage free each; 0 of 2"
+        f" have that, next best {first} with 920.0 GiB of ephemeral storage, {second} with 920.0"
+        " GiB of ephemeral storage: set spec.model.weights.cacheClaim or a pvc:// URI, or add"
+        " nodes.",
+    )
+    cached = {"weights": {"uri": "hf://org/model", "cacheClaim": "weights"}}
+    assert cluster(*nodes, spec=catalog_spec("inkling", model=cached)).decide(A).targets
+
+
+@pytest.mark.parametrize(
+    ("disk", "taken", "has", "free"),
+    [
+        (50 * GIB, 0, "50.0", ""),
+        (1000 * GIB, 990 * GIB, "10.0", "free 70.0 GiB of ephemeral storage or "),
+    ],
+    ids=["too small", "full"],
+)
+def test_a_node_that_lacks_disk_for_the_download_names_the_claim(
+    disk: int, taken: int, has: str, free: str
+) -> None:
+    """It says what to free only where that would do."""
+    spec = catalog_spec("flint", model={**DOWNLOADED, "checkpoint": "BF16"})
+    found = cluster(gpu_node("gpu-0", ephemeral=disk), spec=spec).snapshot()
+
+    verdict = waits(replace(found, used=used(ephemeral=taken)))
+
+    assert (verdict.reason, verdict.message) == (
+        Reason.INSUFFICIENT_RESOURCES,
+        "Needs 1 x NVIDIA-H200 and 80.0 GiB of ephemeral storage in one node; best node gpu-0 has"
+        f" {has} GiB of ephemeral storage free beside the requests of its pods: set"
+        f" spec.model.weights.cacheClaim or a pvc:// URI, or {free}add a node.",
+    )
+
+
+def test_a_group_says_of_each_node_what_it_lacks() -> None:
+    """Memory is short on all, by different amounts: the nearest two are named, each with its."""
+    nodes = [gpu_node(f"n{number}", gpus=4, clique="x") for number in range(3)]
+    taken = {node.name: NodeUse(memory=node.memory - GIB * (1 + i)) for i, node in enumerate(nodes)}
+    found = cluster(*nodes, spec=RACK).snapshot()
+
+    message = waits(replace(found, used=taken)).message
+
+    assert (
+        "; 0 of one have that, next best n2 with 3.0 GiB of memory, n1 with 2.0 GiB of" in message
+    )
+    told = re.search(r"free ([0-9.]+) GiB of memory on each or add nodes\.$", message)
+    assert told is not None, message
+    more = int((float(told[1]) + 0.1) * GIB)
+    enough = {name: NodeUse(memory=use.memory - more) for name, use in taken.items()}
+    assert plan(replace(found, used=enough), A).targets
+
+
+def test_a_group_that_waits_for_gpus_of_nodes_with_small_disks_is_told_both() -> None:
+    nodes = [gpu_node(f"n{number}", ephemeral=100 * GIB) for number in range(2)]
+    found = cluster(*nodes, spec=catalog_spec("inkling", model=DOWNLOADED))
+    found.pods = tuple(foreign_pod(node.name, gpus=1, namespace="ml") for node in nodes)
+
+    verdict = waits(found.snapshot())
+
+    assert verdict.reason is Reason.INSUFFICIENT_GPU
+    assert "1864.6 GiB of ephemeral storage free each; 0 of 2 have that" in verdict.message
+    assert verdict.message.endswith(
+        ": set spec.model.weights.cacheClaim or a pvc:// URI, or free 2 more or add nodes."
+    )
 
 
 def test_a_pod_on_cpu_waits_for_what_others_take() -> None:
