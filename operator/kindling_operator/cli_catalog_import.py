@@ -26,7 +26,7 @@ _SAME_SIZE_PERCENT: Final = 1
 """Files and device memory of one checkpoint differ by this much: padding, formats, rounding."""
 _UNTOLD: Final = re.compile(
     r"architecture\.(towers|tensorParallelSizes|devices)\b.*"
-    r"|architecture\.checkpoints\.\w+\.(repository|revision|replicatedBytes|quantized)"
+    r"|architecture\.checkpoints\.\w+\.(repository|configRepository|revision|replicatedBytes|quantized)"
 )
 """Facts that vLLM's code tells, or a measurement, or nobody but us: no file of the folder."""
 

@@ -64,6 +64,7 @@ CASES: Final = (
     Case("flint-many", "b200"),
     Case("flint-pair", "h100"),
     Case("flint-bare", "h200"),
+    Case("flint-bare", "h100"),
     Case("inkling", "gb200"),
     Case("inkling", "b200"),
     Case("inkling", "h200"),

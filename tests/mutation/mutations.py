@@ -194,6 +194,7 @@ MUTATIONS: Final = (
     flag(7, "--tokenizer"),
     rule(7, "image_lacks_a_package"),
     part(7, "mounts.is_local", lambda _: True),
+    part(7, "mounts.config_source", lambda *_: ""),
     argument(8, "--moe-backend"),
     argument(8, "--kernel-config"),
     rule(9, "nothing_drafts"),

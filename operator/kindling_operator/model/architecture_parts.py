@@ -156,6 +156,13 @@ class Checkpoint(Spec, frozen=True, kw_only=True):
         ),
     ] = None
     repository: Annotated[Text | None, doc("Where the weights are published, as a URI.")] = None
+    config_repository: Annotated[
+        Text | None,
+        doc(
+            "Where config.json and the tokenizer are published, as a URI; downloaded with the"
+            " weights of `repository` where that has none. Default: `repository`."
+        ),
+    ] = None
     transformers: Annotated[
         VersionRange | None,
         doc(

@@ -37,7 +37,7 @@ from kindling_operator.plan.command import engine_arguments, engine_env
 from kindling_operator.plan.devices import GPU_TOLERATION, compute_capability
 from kindling_operator.plan.media import allowed_domains
 from kindling_operator.plan.memory import GIB, shared_memory, storage_items, total
-from kindling_operator.plan.mounts import downloaded, weights_of
+from kindling_operator.plan.mounts import config_is_beside, downloaded, weights_of
 from kindling_operator.plan.offload import host_tier, kv_layout_of
 from kindling_operator.plan.ranks import group_plan, rank_arguments
 from kindling_operator.plan.refusal import rejected
@@ -240,7 +240,8 @@ def _why(subject: Subject, option: Option) -> tuple[str, ...]:
         else ""
     )
     open_routes = _OPEN_ROUTES if subject.spec.serving.frontend is Frontend.RUST else ""
-    return tuple(each for each in (option.sizing.why, drafts, open_routes) if each)
+    config = config_is_beside(subject.weights, option.checkpoint)
+    return tuple(each for each in (option.sizing.why, drafts, config, open_routes) if each)
 
 
 _OPEN_ROUTES: Final = (

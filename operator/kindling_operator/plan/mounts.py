@@ -44,16 +44,40 @@ def weights_of(asked: Weights, checkpoint: Checkpoint) -> WeightsMount:
         mount = weights_mount(uri)
         return WeightsMount(uri=uri, path=mount.path, claim=mount.claim, cache_claim=cache)
     token, revision = asked.token_secret_ref, asked.revision or ""
-    key = cache_key(uri, revision)
+    config = config_source(asked, checkpoint)
+    key = cache_key(uri, revision, config)
     fetch = FetchPlan(
         key=key,
         revision=revision,
+        config_uri=config,
         bytes=checkpoint.bytes,
         room=0 if cache else download_room(checkpoint.bytes),
         token_secret=token.name if token is not None else "",
         token_key=token.key if token is not None else "",
     )
     return WeightsMount(uri=uri, path=f"{CACHE_ROOT}/weights/{key}", fetch=fetch, cache_claim=cache)
+
+
+def config_source(asked: Weights, checkpoint: Checkpoint) -> str:
+    """Where config and tokenizer are downloaded from beside the catalog's own weights; "" for
+    nowhere else."""
+    if asked.uri not in (None, checkpoint.repository):
+        return ""
+    return checkpoint.config_repository or ""
+
+
+def config_is_beside(asked: Weights, checkpoint: Checkpoint) -> str:
+    """What to know of a checkpoint whose weights are published without config and tokenizer; ""
+    for others."""
+    published = checkpoint.config_repository
+    if not published:
+        return ""
+    if config_source(asked, checkpoint):
+        return f"Config and tokenizer come from {published} where {checkpoint.repository} has none."
+    return (
+        f"{asked.uri} needs config.json and the tokenizer beside the {checkpoint.name.value}"
+        f" weights, which have neither: copy them from {published}."
+    )
 
 
 def is_local(uri: str) -> bool:
@@ -71,9 +95,11 @@ def downloaded(asked: Weights, checkpoint: Checkpoint) -> int:
     return download_room(checkpoint.bytes) if takes_room(asked) else 0
 
 
-def cache_key(uri: str, revision: str) -> str:
-    """The name of a folder of the cache: readable, and another one for another URI or revision."""
-    digest = hashlib.sha256(f"{uri}\0{revision}".encode()).hexdigest()[:_DIGEST_LENGTH]
+def cache_key(uri: str, revision: str, config: str = "") -> str:
+    """The name of a folder of the cache: readable, and another one for another URI, revision, or
+    source of config and tokenizer."""
+    named = "\0".join((uri, revision, config) if config else (uri, revision))
+    digest = hashlib.sha256(named.encode()).hexdigest()[:_DIGEST_LENGTH]
     shown = uri.replace("://", "-") + (f"@{revision[:12]}" if revision else "")
     plain = re.sub(r"[^A-Za-z0-9.@]+", "-", shown).strip("-.")[:_KEY_LENGTH]
     return f"{plain}-{digest}"

@@ -45,6 +45,7 @@ def launch_weights(plan: EnginePlan) -> contract.Weights:
             volume=CACHE_ROOT,
             key=wanted.key if wanted is not None else "",
             revision=wanted.revision if wanted is not None else "",
+            config_uri=(wanted.config_uri if wanted is not None else "") or None,
             bytes=wanted.bytes if wanted is not None else 0,
             kernels=_kernels(plan) if mount.cache_claim else "",
             shared=bool(mount.cache_claim),

@@ -46,16 +46,19 @@ class Fetch(_Part, frozen=True, kw_only=True):
 
     `volume` is the folder of the cache as the fetching container sees it, and `key` the name under
     which the weights stand in it, "" where they are on a volume of their own and nothing is
-    fetched. `revision` is the commit of an hf:// repository, "" for its default branch. `kernels`
-    is the folder, relative to the volume, in which the engine keeps what it compiles, "" for none.
-    `shared` tells whether other pods use the volume too. With `budget_bytes` the cache holds no
-    more than that, else as much as the volume does. `bytes` is what the checkpoint should have, 0
-    where nobody knows. The fetch has failed after `stall_seconds` without a byte.
+    fetched. `revision` is the commit of an hf:// repository, "" for its default branch. From
+    `config_uri`, if there is one, come config and tokenizer files that the weights' own source does
+    not have. `kernels` is the folder, relative to the volume, in which the engine keeps what it
+    compiles, "" for none. `shared` tells whether other pods use the volume too. With `budget_bytes`
+    the cache holds no more than that, else as much as the volume does. `bytes` is what the
+    checkpoint should have, 0 where nobody knows. The fetch has failed after `stall_seconds` without
+    a byte.
     """
 
     volume: AbsolutePath
     key: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._@-]{0,128}\Z")] = ""
     revision: Annotated[str, Meta(max_length=512)] = ""
+    config_uri: Uri | None = None
     kernels: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._@/-]{0,256}\Z")] = ""
     shared: bool = False
     budget_bytes: Count | None = None

@@ -8,6 +8,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from kindling_runtime.contract import Fetch, Phase, Reason, Weights
 from kindling_runtime.weights import journal, lease, manifest, sources, space, uses
 from kindling_runtime.weights.board import Board
@@ -42,6 +44,7 @@ class Fetcher:
         thoroughly: bool = False,
     ) -> None:
         self._uri = weights.uri
+        self._config_uri = fetch.config_uri or ""
         self._plan = fetch
         self._owner = owner
         self._board = board
@@ -83,7 +86,7 @@ class Fetcher:
     def _missing(self) -> tuple[Entry, ...] | None:
         """The published files that are damaged; None where nothing is published."""
         found = manifest.read(self._published)
-        if found is None or found.uri != self._uri:
+        if found is None or (found.uri, found.config_uri) != (self._uri, self._config_uri):
             return None
         broken = manifest.damaged(self._published, found, thoroughly=self._thoroughly)
         if broken:
@@ -114,7 +117,7 @@ class Fetcher:
             await asyncio.to_thread(held.release, self._leases)
 
     async def _download(self, number: int, broken: tuple[Entry, ...] | None) -> None:
-        store = sources.store_of(self._uri, self._plan.revision)
+        store = await asyncio.to_thread(self._source, repairs=broken is not None)
         try:
             for attempt in range(_LISTINGS):
                 try:
@@ -129,6 +132,17 @@ class Fetcher:
                         ) from None
         finally:
             await store.close()
+
+    def _source(self, *, repairs: bool) -> Store:
+        """Where the files are. A published folder is repaired from the commits that it is of, not
+        from what their branches are now."""
+        kept = manifest.read(self._published) if repairs else None
+        return sources.store_of(
+            self._uri,
+            (kept.resolved if kept is not None else "") or self._plan.revision,
+            config_uri=self._plan.config_uri,
+            config_revision=kept.config_resolved if kept is not None else "",
+        )
 
     async def _download_once(
         self, store: Store, number: int, broken: tuple[Entry, ...] | None
@@ -159,7 +173,12 @@ class Fetcher:
             notes.close()
         # 3. In one step, for all to see.
         made = Manifest(
-            uri=self._uri, revision=plan.revision, resolved=listing.resolved, files=entries
+            uri=self._uri,
+            revision=plan.revision,
+            resolved=listing.resolved,
+            config_uri=self._config_uri,
+            config_resolved=listing.config_resolved,
+            files=entries,
         )
         await asyncio.to_thread(self._publish, made)
         board.tell()
@@ -196,10 +215,7 @@ class Fetcher:
             (self._partial / entry.path).rename(self._published / entry.path)
         fresh = {entry.path: entry for entry in made.files}
         files = tuple(fresh.get(entry.path, entry) for entry in before.files)
-        manifest.write(
-            self._published,
-            Manifest(uri=before.uri, revision=before.revision, resolved=made.resolved, files=files),
-        )
+        manifest.write(self._published, msgspec.structs.replace(before, files=files))
         self._volume.remove(self._partial)
 
 
@@ -222,4 +238,10 @@ def _wanted(
     if broken is None:
         return tuple(files)
     names = {entry.path for entry in broken}
+    if gone := sorted(names - {file.path for file in files}):
+        raise FetchError(
+            Reason.STORE_REFUSED,
+            f"{gone[0][:120]} is damaged in the cache and {uri} holds it no more; upload it again, "
+            "or name another spec.model.weights.revision",
+        )
     return tuple(file for file in files if file.path in names)

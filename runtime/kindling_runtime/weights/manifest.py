@@ -32,11 +32,16 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A published folder. `resolved` is the commit that a branch stood for, "" elsewhere."""
+    """A published folder. `resolved` is the commit that a branch stood for, "" elsewhere.
+
+    `config_uri` is where config and tokenizer are from, "" if from `uri` too.
+    """
 
     uri: str
     revision: str
     resolved: str = ""
+    config_uri: str = ""
+    config_resolved: str = ""
     files: tuple[Entry, ...] = ()
 
     @property

@@ -2,14 +2,24 @@
 
 from kindling_runtime.contract import Reason
 from kindling_runtime.weights.errors import FetchError
+from kindling_runtime.weights.joined import Joined
 from kindling_runtime.weights.store import Store
 
 
-def store_of(uri: str, revision: str) -> Store:
-    """The source; raises FetchError for one that nothing is fetched from.
+def store_of(
+    uri: str, revision: str, *, config_uri: str | None = None, config_revision: str = ""
+) -> Store:
+    """The source, with config and tokenizer of another one where `config_uri` names it; raises
+    FetchError for one that nothing is fetched from."""
+    store = _store_of(uri, revision)
+    if config_uri is None:
+        return store
+    config = _store_of(config_uri, config_revision)
+    return Joined(store, config, uri=uri, config_uri=config_uri)
 
-    Libraries are imported here, because a fetch that finds everything in the cache needs none.
-    """
+
+def _store_of(uri: str, revision: str) -> Store:
+    # Libraries are imported here, because a fetch that finds everything in the cache needs none.
     scheme = uri.partition("://")[0]
     if scheme == "hf":
         from kindling_runtime.weights.hub import Hub

@@ -15,10 +15,12 @@ PIECE_BYTES: Final = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What the source holds now; `resolved` is the commit that a branch stands for, else ""."""
+    """What the source holds now; `resolved` is the commit that a branch stands for, else "", and
+    `config_resolved` that of the repository that config and tokenizer are from."""
 
     files: tuple[RemoteFile, ...]
     resolved: str = ""
+    config_resolved: str = ""
 
 
 class Store(Protocol):

@@ -1,10 +1,12 @@
 """What decides about weights on their way: ranges, leases, eviction, waiting, time left."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kindling_runtime.weights import backoff
 from kindling_runtime.weights.eviction import RESERVE, Entry, make_room
+from kindling_runtime.weights.joined import TENSOR_FILES, lacking
 from kindling_runtime.weights.leasing import Sighting, holds, next_number
 from kindling_runtime.weights.parts import (
     LARGE_PART,
@@ -52,6 +54,29 @@ def test_what_is_done_and_what_is_not_make_the_whole(files: list[RemoteFile], ra
     some = {each for each in every if random.random() < 0.5}
     rest = set(every) - some
     assert done_bytes(files, some) + done_bytes(files, rest) == total(files)
+
+
+@pytest.mark.parametrize(
+    ("name", "comes"),
+    {
+        "config.json": True,
+        "generation_config.json": True,
+        "tokenizer.json": True,
+        "tokenizer.model": True,
+        "tokenizer_config.json": True,
+        "special_tokens_map.json": True,
+        "chat_template.jinja": True,
+        "vocab.json": True,
+        "merges.txt": True,
+        "model.safetensors.index.json": False,
+        "README.md": False,
+        "original/config.json": False,
+        **{f"tokenizer{pattern[1:]}": False for pattern in TENSOR_FILES},
+    }.items(),
+)
+def test_of_the_second_source_only_what_is_no_weight_comes(name: str, comes: bool) -> None:
+    assert bool(lacking((), (RemoteFile(name, 1),))) == comes
+    assert lacking((RemoteFile(name, 2),), (RemoteFile(name, 1),)) == ()
 
 
 @given(files)

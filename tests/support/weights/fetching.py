@@ -28,6 +28,7 @@ def fetch_plan(
     stall_seconds: int = 60,
     budget_bytes: int | None = None,
     revision: str = "",
+    config_uri: str | None = None,
     kernels: str = "",
 ) -> LaunchPlan:
     """A plan whose weights come from `uri` into `volume`."""
@@ -35,6 +36,7 @@ def fetch_plan(
         volume=str(volume),
         key=key,
         revision=revision,
+        config_uri=config_uri,
         kernels=kernels,
         shared=shared,
         budget_bytes=budget_bytes,

@@ -16,6 +16,7 @@ from aiohttp import web
 
 COMMIT = "5d7f" + "0" * 36
 REPOSITORY = "org/tiny"
+CONFIG_REPOSITORY = "org/base"
 BUCKET = "weights"
 PREFIX = "models/tiny"
 _SMALL = 1 << 16
@@ -28,6 +29,12 @@ class Store:
     """The files by path, what is wrong with the store, and what it has seen."""
 
     files: dict[str, bytes]
+    """Of the bucket, and of org/tiny at `commit`."""
+    base: dict[str, bytes] = dataclasses.field(default_factory=dict)
+    """Of org/base, which is on the hub too."""
+    commit: str = COMMIT
+    past: dict[str, dict[str, bytes]] = dataclasses.field(default_factory=dict)
+    """The files of org/tiny at earlier commits."""
     url: str = ""
     bytes_per_second: int = 0
     hangs_after: int | None = None
@@ -50,6 +57,10 @@ class Store:
     @property
     def hub_uri(self) -> str:
         return f"hf://{REPOSITORY}"
+
+    @property
+    def config_uri(self) -> str:
+        return f"hf://{CONFIG_REPOSITORY}"
 
     @property
     def s3_uri(self) -> str:
@@ -86,11 +97,14 @@ async def running(files: Mapping[str, bytes], **wrong: object) -> AsyncIterator[
     """Serve `files` while the context lasts."""
     store = Store(dict(files), **wrong)  # type: ignore[arg-type]
     app = web.Application(middlewares=[_refusing(store)])
-    app.router.add_get("/api/models/org/tiny", functools.partial(_info, store))
-    app.router.add_get("/api/models/org/tiny/revision/{revision}", functools.partial(_info, store))
-    app.router.add_get("/api/models/org/tiny/tree/{revision}", functools.partial(_tree, store))
-    app.router.add_get("/org/tiny/resolve/{revision}/{path:.+}", functools.partial(_resolve, store))
-    app.router.add_get("/signed/{path:.+}", functools.partial(_signed, store))
+    one = "{repository:org/(tiny|base)}"
+    app.router.add_get(f"/api/models/{one}", functools.partial(_info, store))
+    app.router.add_get(f"/api/models/{one}/revision/{{revision}}", functools.partial(_info, store))
+    app.router.add_get(f"/api/models/{one}/tree/{{revision}}", functools.partial(_tree, store))
+    app.router.add_get(
+        f"/{one}/resolve/{{revision}}/{{path:.+}}", functools.partial(_resolve, store)
+    )
+    app.router.add_get(f"/signed/{one}/{{revision}}/{{path:.+}}", functools.partial(_signed, store))
     app.router.add_get(f"/{BUCKET}", functools.partial(_list, store))
     app.router.add_get(f"/{BUCKET}/{PREFIX}/{{path:.+}}", functools.partial(_content, store))
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -122,13 +136,22 @@ def _refusing(store: Store):  # type: ignore[no-untyped-def]
     return refuse
 
 
+def _files(store: Store, request: web.Request) -> dict[str, bytes]:
+    """What a request is about: a repository at a commit, or the bucket."""
+    if request.match_info.get("repository") == CONFIG_REPOSITORY:
+        return store.base
+    return store.past.get(request.match_info.get("revision", ""), store.files)
+
+
 async def _info(store: Store, request: web.Request) -> web.Response:
-    return web.json_response({"id": REPOSITORY, "modelId": REPOSITORY, "sha": COMMIT})
+    repository, asked = request.match_info["repository"], request.match_info.get("revision", "")
+    sha = asked if asked in store.past else store.commit
+    return web.json_response({"id": repository, "modelId": repository, "sha": sha})
 
 
 async def _tree(store: Store, request: web.Request) -> web.Response:
     entries = []
-    for path, content in store.files.items():
+    for path, content in _files(store, request).items():
         blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
         entry: dict[str, object] = {"type": "file", "path": path, "size": len(content), "oid": blob}
         if len(content) >= _SMALL:
@@ -142,9 +165,10 @@ async def _tree(store: Store, request: web.Request) -> web.Response:
 
 async def _resolve(store: Store, request: web.Request) -> web.StreamResponse:
     path = request.match_info["path"]
-    headers = {"X-Repo-Commit": COMMIT}
-    if len(store.files[path]) >= _SMALL:
-        headers["Location"] = f"{store.url.replace('127.0.0.1', 'localhost')}/signed/{path}"
+    headers = {"X-Repo-Commit": request.match_info["revision"]}
+    if len(_files(store, request)[path]) >= _SMALL:
+        at = "{repository}/{revision}/{path}".format(**request.match_info)
+        headers["Location"] = f"{store.url.replace('127.0.0.1', 'localhost')}/signed/{at}"
         return web.Response(status=302, headers=headers)
     return await _content(store, request, headers)
 
@@ -158,7 +182,7 @@ async def _list(store: Store, request: web.Request) -> web.Response:
     rows = "".join(
         f"<Contents><Key>{escape(f'{PREFIX}/{path}')}</Key><Size>{len(content)}</Size>"
         "<LastModified>2026-01-01T00:00:00.000Z</LastModified>"
-        f"<ETag>{escape(_etag(store, path))}</ETag></Contents>"
+        f"<ETag>{escape(_etag(content))}</ETag></Contents>"
         for path, content in store.files.items()
         if f"{PREFIX}/{path}".startswith(request.query.get("prefix", ""))
     )
@@ -166,8 +190,8 @@ async def _list(store: Store, request: web.Request) -> web.Response:
     return web.Response(text=text, content_type="application/xml")
 
 
-def _etag(store: Store, path: str) -> str:
-    return f'"{hashlib.md5(store.files[path]).hexdigest()}"'
+def _etag(content: bytes) -> str:
+    return f'"{hashlib.md5(content).hexdigest()}"'
 
 
 async def _content(
@@ -175,8 +199,8 @@ async def _content(
 ) -> web.StreamResponse:
     store.reads += 1
     path = request.match_info["path"]
-    content = store.files[path]
-    if request.headers.get("If-Match", _etag(store, path)) != _etag(store, path):
+    content = _files(store, request)[path]
+    if request.headers.get("If-Match", _etag(content)) != _etag(content):
         return web.Response(status=412)
     if store.failures:
         store.failures -= 1
@@ -189,7 +213,7 @@ async def _content(
             **(headers or {}),
             "Content-Length": str(end - start),
             "Content-Range": f"bytes {start}-{end - 1}/{len(content)}",
-            "ETag": _etag(store, path),
+            "ETag": _etag(content),
             "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT",
         },
     )

@@ -122,6 +122,26 @@ def test_t07_a_gguf_folder_brings_config_and_tokenizer_by_name(plan: Planner) ->
     assert said.option("--quantization") == ""
 
 
+def test_t07_a_gguf_alone_in_its_repository_is_downloaded_with_flints_config(
+    plan: Planner,
+) -> None:
+    said = plan.model("flint", model={"checkpoint": "NVFP4", "weights": {}})
+    weights = said.plan["weights"]
+
+    assert weights["uri"] == "hf://RecursiveSI/flint-nvfp4-gguf"
+    assert weights["fetch"]["configUri"] == "hf://RecursiveSI/flint"
+    assert said.option("--hf-config-path") == said.option("--tokenizer") == weights["path"]
+
+
+@pytest.mark.parametrize("uri", ["pvc://weights/flint", "s3://weights/flint", "hf://org/gguf"])
+def test_t07_a_folder_of_ones_own_needs_the_config_beside_the_gguf(plan: Planner, uri: str) -> None:
+    said = plan.model("flint", model={"checkpoint": "NVFP4", "weights": {"uri": uri}})
+
+    assert "configUri" not in said.plan["weights"].get("fetch", {})
+    [why] = [each for each in said.plan["why"] if "config.json" in each]
+    assert why.startswith(f"{uri} needs config.json and the tokenizer beside the NVFP4 weights")
+
+
 def test_t07_a_gguf_needs_its_reader_in_the_image(plan: Planner) -> None:
     spec = catalog_spec("flint", model={"checkpoint": "NVFP4"}, runtime=OWN_IMAGE)
 

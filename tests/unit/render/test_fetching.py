@@ -207,6 +207,25 @@ def test_a_long_download_extends_what_a_rollout_may_take() -> None:
     assert deadline(there) >= deadline(here)
 
 
+def test_config_and_tokenizer_of_another_repository_are_fetched_into_a_folder_of_their_own() -> (
+    None
+):
+    def fetch(**model: Any) -> contract.Fetch:
+        found = orders_of(catalog_spec("flint", model=model)).weights.fetch
+        assert found is not None
+        return found
+
+    gguf = "hf://RecursiveSI/flint-nvfp4-gguf"
+    bare = fetch(checkpoint="NVFP4", weights={})
+    named = fetch(checkpoint="NVFP4", weights={"uri": gguf})
+
+    assert bare.config_uri == "hf://RecursiveSI/flint"
+    assert bare.key == named.key == cache_key(gguf, "", "hf://RecursiveSI/flint")
+    assert bare.key not in {cache_key(gguf, ""), cache_key(gguf, "", "hf://RecursiveSI/other")}
+    assert fetch(checkpoint="BF16", weights={}).config_uri is None
+    assert fetch(checkpoint="NVFP4", weights={"uri": "s3://b/flint"}).config_uri is None
+
+
 @given(st.tuples(st.text(max_size=60), st.text(max_size=60)), st.tuples(st.text(), st.text()))
 def test_a_key_names_one_uri_and_revision_and_is_a_plain_file_name(
     one: tuple[str, str], other: tuple[str, str]
