@@ -36,10 +36,10 @@ class Shape(StrEnum):
     """What each model has of its own, beside its spec's wishes."""
 
     PLAIN = "nothing more"
-    NO_NODE = "a nodeSelector that matches nothing"
-    TEAM = "a nodeSelector of a team of 5 nodes"
-    TOLERATION = "a toleration"
-    CUSTOM = "a custom architecture"
+    NO_NODE = "nodeSelector that matches nothing"
+    TEAM = "nodeSelector of a team of 5 nodes"
+    TOLERATION = "toleration"
+    CUSTOM = "custom architecture"
 
 
 def snapshot(

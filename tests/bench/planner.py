@@ -111,7 +111,7 @@ def shapes() -> list[Figure]:
     """Models that share less than people's do."""
     return [
         Figure(
-            f"{MODELS} models, each with {shape.value} of its own, on {NODES} nodes",
+            f"{MODELS} models, each with its own {shape.value}, on {NODES} nodes",
             "ms CPU",
             tuple(sweep(NODES, MODELS, specs=MODELS, shape=shape, times=3)),
             target=2000,
