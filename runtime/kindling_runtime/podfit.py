@@ -13,8 +13,9 @@ from kindling_runtime.contract import SHARED_MEMORY_PATH, LaunchPlan
 
 Check = Callable[[LaunchPlan], str | None]
 
-_OPEN_FILES: Final = 4096
-"""Sockets of 1,000 streams, of ranks to each other, and shards of the weights."""
+_FEWEST_FILES: Final = 1024
+_MOST_FILES: Final = 65_536
+"""Sockets of some thousand streams, of ranks to each other, and shards of the weights."""
 _BUILT: Final = 1_764_460_800
 """1 December 2025: no clock that is right shows less."""
 _GPU_SECONDS: Final = 20.0
@@ -52,15 +53,15 @@ def shared_memory_is_large_enough(plan: LaunchPlan) -> str | None:
 
 
 def enough_files_may_be_open(_plan: LaunchPlan) -> str | None:
-    """A limit is met at the busiest moment."""
+    """A limit is met at the busiest moment: the soft one is raised as far as the hard one lets."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft >= _OPEN_FILES or soft == resource.RLIM_INFINITY:
-        return None
-    if hard >= _OPEN_FILES or hard == resource.RLIM_INFINITY:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, hard))
+    most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if resource.RLIM_INFINITY != soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if most >= _FEWEST_FILES:
         return None
     return (
-        f"the container may open {hard} files and an engine needs {_OPEN_FILES}; raise the limit"
+        f"the container may open {hard} files and an engine needs {_FEWEST_FILES}; raise the limit"
         " in the container runtime's configuration (LimitNOFILE)"
     )
 

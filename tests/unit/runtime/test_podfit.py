@@ -1,6 +1,7 @@
 """What the container must be: each check with its sentence, and that all of them are told."""
 
 import json
+import resource
 import struct
 import time
 from collections.abc import Callable
@@ -186,3 +187,29 @@ def test_a_check_with_a_fault_of_its_own_fails_nothing(plan: LaunchPlan) -> None
         raise ZeroDivisionError
 
     assert Preflight(plan, ((Reason.PREFLIGHT_FAILED, (broken,)),)).first_problem() is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "raised", "words"),
+    [
+        ((1024, 1_048_576), (65_536, 1_048_576), None),
+        ((1024, 1024), None, None),
+        ((1_048_576, 1_048_576), None, None),
+        ((256, 512), (512, 512), "the container may open 512 files and an engine needs 1024"),
+    ],
+)
+def test_open_files(
+    plan: LaunchPlan,
+    monkeypatch: pytest.MonkeyPatch,
+    limits: tuple[int, int],
+    raised: tuple[int, int] | None,
+    words: str | None,
+) -> None:
+    seen: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: seen.append(new))
+
+    said = podfit.enough_files_may_be_open(plan)
+
+    assert seen == ([] if raised is None else [raised])
+    assert (said or "").partition(";")[0] == (words or "")
