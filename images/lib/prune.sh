@@ -34,7 +34,8 @@ unmount_below() {
 # and every layer that some image has; builds of other packages go, since each takes gigabytes.
 prune() {
   local image=$1 same all id
-  same=$(images_of "$image" --filter "label=dev.kindling.packages=$(packages_of "$image")" | head -n "$KEPT")
+  # Not `head`, which hangs up on a program that still writes, and that one then fails.
+  same=$(images_of "$image" --filter "label=dev.kindling.packages=$(packages_of "$image")" | awk -v kept="$KEPT" 'NR <= kept')
   all=$(images_of "$image")
   for id in $all; do
     [[ $same == *"$id"* ]] || store rmi --force "$id" >/dev/null 2>&1 || true
