@@ -20,50 +20,64 @@ from kindling_runtime.contract import (
 from kindling_runtime.enginefacts import EngineTeller
 from kindling_runtime.facts import Facts
 from kindling_runtime.report import Metrics, status
+from kindling_runtime.state import State
 
 _SHUTDOWN_SECONDS = 1
 
 
 def application(
-    plan: LaunchPlan, facts: Callable[[], Facts], *, start_over: Callable[[], Awaitable[object]]
+    plan: LaunchPlan,
+    facts: Callable[[], Facts],
+    *,
+    state: Callable[[], State],
+    start_over: Callable[[], Awaitable[object]],
 ) -> web.Application:
     """The endpoints over `facts`; each answer is of the moment in which it is asked for.
 
-    That at STARTED_PATH waits until `start_over` returns: at a first token, or at the end without.
+    Probes take `state` alone: to gather all facts is to read what engine and front wrote. That at
+    STARTED_PATH waits until `start_over` returns: at a first token, or at the end without.
     """
-    metrics, port = Metrics(facts), plan.engine.port
-    answers, teller = Answers(port=port), EngineTeller(port=port)
-
-    async def show_status(_: web.Request) -> web.Response:
-        if not facts().state.ready:
-            # One that loads has no metrics, one that leaves is busy.
-            return _json(status(plan, facts()))
-        count, told = await answers.count(), await teller.facts()
-        return _json(status(plan, facts(), models_answers=count, told=told))
+    metrics = Metrics(facts)
 
     async def startup(_: web.Request) -> web.Response:
         await start_over()
-        state = facts().state
-        return _verdict(state.started, state.message)
+        now = state()
+        return _verdict(now.started, now.message)
 
     async def readiness(_: web.Request) -> web.Response:
-        state = facts().state
-        return _verdict(state.ready, state.message)
+        now = state()
+        return _verdict(now.ready, now.message)
 
     async def liveness(_: web.Request) -> web.Response:
-        state = facts().state
-        return _verdict(state.alive, state.message)
+        now = state()
+        return _verdict(now.alive, now.message)
 
     async def show_metrics(_: web.Request) -> web.Response:
         return web.Response(body=metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()
-    app.router.add_get(STATUS_PATH, show_status)
+    app.router.add_get(STATUS_PATH, _status_page(plan, facts, state))
     app.router.add_get(STARTED_PATH, startup)
     app.router.add_get(READY_PATH, readiness)
     app.router.add_get(LIVE_PATH, liveness)
     app.router.add_get(METRICS_PATH, show_metrics)
     return app
+
+
+def _status_page(
+    plan: LaunchPlan, facts: Callable[[], Facts], state: Callable[[], State]
+) -> Callable[[web.Request], Awaitable[web.Response]]:
+    port = plan.engine.port
+    answers, teller = Answers(port=port), EngineTeller(port=port)
+
+    async def show(_: web.Request) -> web.Response:
+        if not state().ready:
+            # One that loads has no metrics, one that leaves is busy.
+            return document(status(plan, facts()))
+        count, told = await answers.count(), await teller.facts()
+        return document(status(plan, facts(), models_answers=count, told=told))
+
+    return show
 
 
 @contextlib.asynccontextmanager
@@ -80,8 +94,9 @@ async def serving(app: web.Application, *, host: str, port: int) -> AsyncIterato
         await runner.cleanup()
 
 
-def _json(document: Status) -> web.Response:
-    return web.Response(body=msgspec.json.encode(document), content_type="application/json")
+def document(told: Status) -> web.Response:
+    """The status document as an answer."""
+    return web.Response(body=msgspec.json.encode(told), content_type="application/json")
 
 
 def _verdict(holds: bool, message: str) -> web.Response:

@@ -96,7 +96,12 @@ class Supervisor:
         """Serve until the engine is gone; returns the last state."""
         # 1. Be heard and hear: signals first, so that none is lost, then the endpoints.
         self._listen_to_signals()
-        app = http.application(self._plan, self.facts, start_over=self._start_over.wait)
+        app = http.application(
+            self._plan,
+            self.facts,
+            state=lambda: self._state,
+            start_over=self._start_over.wait,
+        )
         async with contextlib.AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(

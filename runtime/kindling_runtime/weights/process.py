@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 from typing import Final
 
-import msgspec
 from aiohttp import web
 
 from kindling_runtime import clock, http, termination
@@ -87,8 +86,7 @@ async def _run(
     app = web.Application()
 
     async def show(_: web.Request) -> web.Response:
-        document = msgspec.json.encode(status(plan, board, version=version))
-        return web.Response(body=document, content_type="application/json")
+        return http.document(status(plan, board, version=version))
 
     app.router.add_get(STATUS_PATH, show)
     try:
