@@ -7,13 +7,9 @@ the Service to see in which pod the count rises (docs/adr/0007).
 import asyncio
 import time
 
-import aiohttp
-from prometheus_client.parser import text_string_to_metric_families
-
+from kindling_runtime import enginemetrics
 from kindling_runtime.contract import MODELS_PATH
 
-_SECONDS = 2
-"""An engine that does not tell in this time does not tell."""
 _FRESH_SECONDS = 0.5
 """Who asks more often gets the last answer: an engine's metrics are some 100 KB."""
 _METRIC = "http_requests_total"
@@ -24,7 +20,7 @@ class Answers:
     """Reads the count of one engine."""
 
     def __init__(self, *, port: int) -> None:
-        self._url = f"http://127.0.0.1:{port}/metrics"
+        self._port = port
         self._lock = asyncio.Lock()
         self._read_at = float("-inf")
         self._count: int | None = None
@@ -38,16 +34,8 @@ class Answers:
             return self._count
 
     async def _read(self) -> int | None:
-        deadline = aiohttp.ClientTimeout(total=_SECONDS)
-        try:
-            async with (
-                aiohttp.ClientSession(timeout=deadline) as session,
-                session.get(self._url) as response,
-            ):
-                text = await response.text(errors="replace") if response.status == 200 else ""
-        except (TimeoutError, aiohttp.ClientError):
-            return None
-        return counted(text)
+        text = await enginemetrics.read(self._port)
+        return None if text is None else counted(text)
 
 
 def counted(text: str) -> int | None:
@@ -55,15 +43,7 @@ def counted(text: str) -> int | None:
 
     The server counts a path from its first answer on: others than this one make it a count of 0.
     """
-    lines = [line for line in text.splitlines() if line.startswith(_METRIC)]
-    try:
-        samples = [
-            sample
-            for family in text_string_to_metric_families("\n".join(lines))
-            for sample in family.samples
-        ]
-    except ValueError:
-        return None
+    samples = enginemetrics.samples(text, _METRIC)
     if not samples:
         return None
     asked = ("GET", MODELS_PATH)
