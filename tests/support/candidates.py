@@ -11,9 +11,12 @@ from kindling_operator import catalog
 from kindling_operator.model.architecture import Architecture, CheckpointName
 from kindling_operator.model.layout import ONE_GPU, Layout
 from kindling_operator.model.parse import ParsedModel
+from kindling_operator.model.plan import SpeedPlan
 from kindling_operator.model.snapshot import Environment
 from kindling_operator.plan.candidate import Candidate
 from kindling_operator.plan.devices import GpuClass
+from kindling_operator.plan.fit import Wanted
+from kindling_operator.plan.speed import Pace, Pass, pass_of, speed_plan
 from kindling_operator.plan.subject import Subject, subject_of
 
 GPUS: Final = {
@@ -43,6 +46,21 @@ def subject(name: str, *, installed: Environment | None = None, **fields: Any) -
     found = subject_of(read, installed or environment())
     assert found is not None
     return found
+
+
+def step(of: Candidate, context: int) -> Pass:
+    """A forward pass with as many requests of `context` tokens as the spec wants at once."""
+    return pass_of(Pace(of), Wanted(context, of.subject.spec.serving.concurrency))
+
+
+def speed_of(of: Candidate, context: int) -> SpeedPlan:
+    """What one of these requests is expected to get."""
+    return speed_plan(step(of, context), of.draft)
+
+
+def token_nanoseconds(of: Candidate, context: int) -> int:
+    """Time between two tokens of one of these requests."""
+    return step(of, context).token_nanoseconds(of.draft)
 
 
 def candidate(

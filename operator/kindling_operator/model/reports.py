@@ -22,8 +22,3 @@ class Report:
     backends: tuple[tuple[str, str], ...] = ()
     memory: tuple[tuple[str, int], ...] = ()
     off: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def measured(self) -> bool:
-        """Whether the engine has told its numbers."""
-        return self.kv_blocks is not None

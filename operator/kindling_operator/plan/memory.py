@@ -107,27 +107,19 @@ def gpu_with_usable(usable: int) -> int:
 
 
 def gpu_items(
-    architecture: Architecture,
-    checkpoint: Checkpoint,
-    layout: Layout,
-    load: EngineLoad,
-    *,
-    measured: Mapping[str, int] | None = None,
+    architecture: Architecture, checkpoint: Checkpoint, layout: Layout, load: EngineLoad
 ) -> tuple[MemoryItem, ...]:
-    """What the fullest GPU of a layout holds beside the KV cache.
-
-    `measured` has bytes by the name of a line, as a replica with the same plan reported them.
-    """
+    """What the fullest GPU of a layout holds beside the KV cache."""
     weights = _weights(architecture, checkpoint, layout, load.draft, frozenset(load.modalities))
     step = (*_step_items(architecture, layout, load), *_fixed_items(architecture, layout, load))
-    return with_measured((*weights, *step), measured or {})
+    return (*weights, *step)
 
 
 def with_measured(
     items: tuple[MemoryItem, ...], measured: Mapping[str, int]
 ) -> tuple[MemoryItem, ...]:
-    """The lines of one GPU with what a replica measured in their places; those of weights come
-    first, up to the activations."""
+    """The lines of one GPU with what a replica of the same plan measured in their places, in bytes
+    by the name of a line; those of weights come first, up to the activations."""
     names = [item.item for item in items]
     first = names.index(ACTIVATIONS) if ACTIVATIONS in names else 0
     weights, rest = items[:first], items[first:]
@@ -198,7 +190,6 @@ def pod_items(
     *,
     host_tier: int = 0,
     encoder: int = 0,
-    measured: Mapping[str, int] | None = None,
 ) -> tuple[MemoryItem, ...]:
     """Host memory of one pod of a layout; `host_tier` is the KV tier of all its ranks together,
     `encoder` the cache of encoded images and audio.
@@ -217,7 +208,7 @@ def pod_items(
         items.append(MemoryItem(item=HOST_TIER, bytes=host_tier, basis=Basis.EXACT))
     if encoder:
         items.append(MemoryItem(item=ENCODER_TIER, bytes=encoder, basis=Basis.EXACT))
-    return tuple(_told(item, measured or {}) for item in items)
+    return tuple(items)
 
 
 def cpu_pod_items(checkpoint: Checkpoint, kv_bytes: int) -> tuple[MemoryItem, ...]:

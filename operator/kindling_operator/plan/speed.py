@@ -260,13 +260,6 @@ def _nanoseconds(seconds: float) -> int:
     return round(seconds * 1e9)
 
 
-def speed_of(candidate: Candidate, context: int) -> SpeedPlan:
-    """What one request at `context` tokens is expected to get, with as many beside it as the spec
-    wants at once."""
-    wanted = Wanted(context, candidate.subject.spec.serving.concurrency)
-    return speed_plan(pass_of(Pace(candidate), wanted), candidate.draft)
-
-
 def speed_plan(step: Pass, draft: int) -> SpeedPlan:
     """What one of the requests of a pass is expected to get, with so many drafted tokens."""
     return SpeedPlan(
@@ -275,13 +268,6 @@ def speed_plan(step: Pass, draft: int) -> SpeedPlan:
         tokens_per_step=f"{tokens_per_step(step.pace.candidate.subject, draft):.2f}",
         prefill_tokens_per_second=_prefill(step),
     )
-
-
-def token_nanoseconds(candidate: Candidate, context: int) -> int:
-    """Time between two tokens of one request: what options and depths are compared by."""
-    wanted = Wanted(context, candidate.subject.spec.serving.concurrency)
-    step = pass_of(Pace(candidate), wanted)
-    return step.token_nanoseconds(candidate.draft)
 
 
 def acceptance(subject: Subject) -> float | None:

@@ -18,6 +18,7 @@ from kindling_operator.plan.memory import (
     shared_memory,
     storage_items,
     total,
+    with_measured,
 )
 
 FLINT = catalog.load("flint").architecture
@@ -125,9 +126,12 @@ def test_experts_of_data_parallel_ranks_see_all_tokens() -> None:
     assert found["Expert exchange"] == (-(-2 * 8192 * 6144 * 4 * 11 // 10), Basis.ESTIMATED)
 
 
+ESTIMATED = gpu_items(FLINT, checkpoint(FLINT), ONE_GPU, LOAD)
+
+
 def test_a_measured_value_replaces_the_estimate_and_says_so() -> None:
     measured = {"CUDA graphs": 50 * MIB, "Unknown": 1}
-    found = budget(gpu_items(FLINT, checkpoint(FLINT), ONE_GPU, LOAD, measured=measured))
+    found = budget(with_measured(ESTIMATED, measured))
 
     assert found["CUDA graphs"] == (50 * MIB, Basis.MEASURED)
     assert "Unknown" not in found
@@ -136,16 +140,14 @@ def test_a_measured_value_replaces_the_estimate_and_says_so() -> None:
 
 def test_measured_weights_are_one_line() -> None:
     size = round(74.27 * GIB)
-    found = budget(gpu_items(FLINT, checkpoint(FLINT), ONE_GPU, LOAD, measured={"Weights": size}))
+    found = budget(with_measured(ESTIMATED, {"Weights": size}))
 
     assert next(iter(found.items())) == ("Weights", (size, Basis.MEASURED))
     assert "Routed experts" not in found
 
 
 def test_measured_activations_hold_the_logits() -> None:
-    found = budget(
-        gpu_items(FLINT, checkpoint(FLINT), ONE_GPU, LOAD, measured={"Activations": 770 * MIB})
-    )
+    found = budget(with_measured(ESTIMATED, {"Activations": 770 * MIB}))
 
     assert found["Activations"] == (770 * MIB, Basis.MEASURED)
     assert "Logits" not in found
@@ -175,7 +177,7 @@ def test_the_page_cache_holds_no_more_than_the_weights() -> None:
 
 
 def test_a_measured_value_of_a_pod() -> None:
-    found = budget(pod_items(checkpoint(FLINT), measured={"Processes": 9 * GIB}))
+    found = budget(with_measured(pod_items(checkpoint(FLINT)), {"Processes": 9 * GIB}))
 
     assert found["Processes"] == (9 * GIB, Basis.MEASURED)
 

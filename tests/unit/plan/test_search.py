@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.builders import GIB, Cluster, catalog_spec, foreign_pod, gpu_node
-from tests.support.candidates import candidate, subject
+from tests.support.candidates import candidate, subject, token_nanoseconds
 
 from kindling_operator.model.architecture import CheckpointName
 from kindling_operator.model.conditions import Reason
@@ -18,7 +18,6 @@ from kindling_operator.plan.fit import Misfit
 from kindling_operator.plan.fleet import Fleet, fleet_of
 from kindling_operator.plan.search import Option, search
 from kindling_operator.plan.sizing import Sizing, gpu_sizing
-from kindling_operator.plan.speed import token_nanoseconds
 
 NVFP4 = CheckpointName.NVFP4
 

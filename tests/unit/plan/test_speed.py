@@ -9,19 +9,21 @@ from typing import Any
 import pytest
 from msgspec import structs
 from tests.support.builders import environment
-from tests.support.candidates import candidate, gpu, inkling_cut, subject, with_architecture
+from tests.support.candidates import (
+    candidate,
+    gpu,
+    inkling_cut,
+    speed_of,
+    subject,
+    token_nanoseconds,
+    with_architecture,
+)
 
 from kindling_operator.model.architecture import CheckpointName
 from kindling_operator.model.layout import Layout
 from kindling_operator.model.plan import SpeedPlan
 from kindling_operator.plan.candidate import Candidate
-from kindling_operator.plan.speed import (
-    engine_speed,
-    gpu_facts,
-    speed_of,
-    token_nanoseconds,
-    tokens_per_step,
-)
+from kindling_operator.plan.speed import engine_speed, gpu_facts, tokens_per_step
 
 BF16, NVFP4 = CheckpointName.BF16, CheckpointName.NVFP4
 
