@@ -19,6 +19,7 @@ from kindling_operator.model.runtime import (
     EngineFacts,
     KernelChoice,
     ModelOnRuntime,
+    PackageNeed,
     RuntimeFacts,
 )
 from kindling_operator.model.status import AttentionBackend
@@ -148,11 +149,11 @@ def model_on(subject: Subject) -> ModelOnRuntime | None:
     return runtime_for(subject, Device.GPU).on(name) or own.on(name)
 
 
-def needed_packages(subject: Subject, checkpoint: Checkpoint) -> tuple[str, ...]:
+def needs_of(subject: Subject, checkpoint: Checkpoint) -> tuple[PackageNeed, ...]:
     """The extras without which a checkpoint does not run on GPUs, whatever the image has."""
     model = model_on(subject)
     return tuple(
-        need.package
+        need
         for need in (model.needs if model is not None else ())
         if need.checkpoint in (None, checkpoint.name)
         and (not need.modalities or set(need.modalities) & set(subject.modalities))

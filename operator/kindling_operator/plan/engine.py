@@ -30,7 +30,7 @@ from kindling_operator.plan.capabilities import (
     cpu_architectures,
     image_is_unknown,
     image_of,
-    needed_packages,
+    needs_of,
     runtime_for,
 )
 from kindling_operator.plan.command import engine_arguments, engine_env
@@ -186,8 +186,8 @@ def _packages(subject: Subject, option: Option) -> tuple[str, ...]:
     device = Device.CPU if option.gpu is None else Device.GPU
     if image_is_unknown(subject, device):
         return ()
-    needed = needed_packages(subject, option.checkpoint) if option.gpu is not None else ()
-    return (f"vllm=={runtime_for(subject, device).vllm}", *needed)
+    needs = needs_of(subject, option.checkpoint) if option.gpu is not None else ()
+    return (f"vllm=={runtime_for(subject, device).vllm}", *(need.package for need in needs))
 
 
 def _summary(option: Option) -> str:

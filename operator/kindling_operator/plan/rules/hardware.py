@@ -9,7 +9,7 @@ from kindling_operator.plan.candidate import Candidate, Refusal
 from kindling_operator.plan.capabilities import (
     image_is_unknown,
     insisted_on,
-    model_on,
+    needs_of,
     runtime_for,
     status_of,
     supported_families,
@@ -154,15 +154,12 @@ def image_lacks_a_package(candidate: Candidate) -> Refusal | None:
     """
     subject = candidate.subject
     facts = runtime_for(subject, Device.GPU)
-    model = model_on(subject)
-    for need in model.needs if model is not None else ():
-        wanted = need.checkpoint in (None, candidate.checkpoint.name) and (
-            not need.modalities or set(need.modalities) & set(subject.modalities)
-        )
-        if wanted and need.package not in facts.packages:
-            return Refusal(
-                Reason.BROKEN_COMBINATION,
-                f"The runtime image {facts.name} (vLLM {facts.vllm}) has no {need.package},"
-                f" {need.reason}: add it to the image, or use the release's own.",
-            )
-    return None
+    needs = needs_of(subject, candidate.checkpoint)
+    lacking = next((need for need in needs if need.package not in facts.packages), None)
+    if lacking is None:
+        return None
+    return Refusal(
+        Reason.BROKEN_COMBINATION,
+        f"The runtime image {facts.name} (vLLM {facts.vllm}) has no {lacking.package},"
+        f" {lacking.reason}: add it to the image, or use the release's own.",
+    )
