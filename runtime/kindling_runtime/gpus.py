@@ -2,7 +2,7 @@
 
 import dataclasses
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 from kindling_runtime.contract import Device
@@ -54,14 +54,8 @@ def look(nvml: Any = None) -> Found:
 
 def problem(found: Found, wanted: Device) -> str | None:
     """The first difference to the plan, in one sentence; None without one."""
-    return next(_problems(found, wanted), None)
-
-
-def _problems(found: Found, wanted: Device) -> Iterator[str]:
-    for check in _CHECKS:
-        said = check(found, wanted)
-        if said is not None:
-            yield said
+    said = (check(found, wanted) for check in _CHECKS)
+    return next((each for each in said if each is not None), None)
 
 
 def count_differs(found: Found, wanted: Device) -> str | None:

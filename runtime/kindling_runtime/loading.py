@@ -62,7 +62,7 @@ class LoadWatch:
         self._lines = lines
 
     async def run(self, happened: Callable[[Event], None]) -> None:
-        """Look again and again; idle is said once, when it has lasted too long."""
+        """Look again and again; idle is said at each look once it has lasted too long."""
         self.work, looked = self._look(), time.monotonic()
         worked = looked
         while True:

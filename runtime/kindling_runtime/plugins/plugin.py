@@ -1,7 +1,7 @@
 """What a correction of vLLM states of itself, and the checks that it must pass to be made."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 _NO = frozenset({"0", "false", "no", "off"})
 
@@ -59,14 +59,9 @@ class Host:
 
 def why_off(plugin: Plugin, host: Host) -> str | None:
     """Why a plugin may not be engaged in this process; None if it may."""
-    return next(_objections(plugin, host), None)
-
-
-def _objections(plugin: Plugin, host: Host) -> Iterator[str]:
-    for check in (_switched_off, _other_gpu, _other_version, _other_code):
-        why = check(plugin, host)
-        if why is not None:
-            yield why
+    checks = (_switched_off, _other_gpu, _other_version, _other_code)
+    said = (check(plugin, host) for check in checks)
+    return next((why for why in said if why is not None), None)
 
 
 def _switched_off(plugin: Plugin, host: Host) -> str | None:

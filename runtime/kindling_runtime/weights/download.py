@@ -112,17 +112,17 @@ class Download:
         `before` is the hash of an earlier try.
         """
         path = self._folder / file.path
-        handle = await _in_thread(_open, path, file.size)
+        handle = await asyncio.to_thread(_open, path, file.size)
         digests = Digests(file)
         async with asyncio.TaskGroup() as tasks:
             coming: _Coming = asyncio.Queue()
             tasks.create_task(self._start_parts(file, handle, done, tasks=tasks, coming=coming))
             while (next_part := await coming.get()) is not None:
                 task, buffer = next_part
-                await _in_thread(digests.update, await task)
+                await asyncio.to_thread(digests.update, await task)
                 self._board.touch()
                 self._buffers.put_nowait(buffer)
-        await _in_thread(os.fsync, handle)
+        await asyncio.to_thread(os.fsync, handle)
         # Not closed where something has failed: a thread may still write to it, and the number
         # would soon be another file's.
         os.close(handle)
@@ -153,13 +153,13 @@ class Download:
     ) -> memoryview:
         """One part in `room`: from the disk if it is there as noted, else from the store."""
         if known is not None:
-            await _in_thread(os.preadv, handle, [room], part.start)
-            if await _in_thread(own_digest, room) == known:
+            await asyncio.to_thread(os.preadv, handle, [room], part.start)
+            if await asyncio.to_thread(own_digest, room) == known:
                 self._board.touch()
                 return room
             self._board.lost(part.size)
         await self._ask(part, room)
-        await _in_thread(self._keep, part, handle, room)
+        await asyncio.to_thread(self._keep, part, handle, room)
         return room
 
     def _keep(self, part: Part, handle: int, content: memoryview) -> None:
@@ -259,7 +259,3 @@ def _first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-async def _in_thread(work: Callable[..., _Result], *arguments: object) -> _Result:
-    return await asyncio.to_thread(work, *arguments)

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-SCHEME: Final = "hf"
-
 _LISTING_SECONDS: Final = 120.0
 _ADDRESS_SECONDS: Final = 600.0
 """How long an address is used again: the hub signs them for an hour, and counts each question."""
@@ -128,7 +126,7 @@ class Hub:
             url, headers = await self._address(part.file.path)
             headers = {**headers, "Range": f"bytes={start}-{part.end - 1}"}
             async with self._client().get(url, headers=headers) as response:
-                if response.status in {401, 403, 404, 410, 416}:
+                if response.status in _REFUSED | {416}:
                     # The signature has run out, or the file has moved: ask the hub again.
                     self._addresses.pop(part.file.path, None)
                     raise TransientError(f"HTTP {response.status} from {response.url.host}")

@@ -21,8 +21,6 @@ from kindling_runtime.weights.errors import ChangedError, FetchError, TransientE
 from kindling_runtime.weights.parts import Algorithm, Checksum, Part, RemoteFile
 from kindling_runtime.weights.store import PIECE_BYTES, REQUEST_SECONDS, Listing, short
 
-SCHEMES: Final = ("s3", "gs", "az")
-
 _MD5: Final = re.compile(r'"?([0-9a-f]{32})"?')
 _STATUS: Final = re.compile(r"status code: (\d{3})")
 _PASSING: Final = frozenset({408, 425, 429})
