@@ -73,7 +73,7 @@ async def test_two_pods_make_one_download_and_the_second_shows_how_far_it_is(
                 assert status.download.fetched == 0
                 assert " of 12.0 MiB" in status.message
                 store.hangs_after = None
-                assert await first.ended() == await second.ended() == 0
+                assert await first.exit_status() == await second.exit_status() == 0
         assert store.sent == store.size
 
 
@@ -88,7 +88,7 @@ async def test_a_download_whose_pod_died_is_taken_over(tmp_path: Path) -> None:
             plan, tmp_path / "b", store.environment, pod="pod-2", arguments=QUICK
         ) as second:
             await second.says(Reason.WAITING_FOR_DOWNLOAD)
-            assert await second.ended() == 0
+            assert await second.exit_status() == 0
         assert published(tmp_path / "volume") == store.files
         assert store.sent <= store.size + 10 * MIB
 
@@ -106,10 +106,12 @@ async def test_a_pod_that_was_paused_leaves_the_download_to_who_took_over(tmp_pa
             await _until_stuck(store, first)
             paused, runner = (first, second) if "listing" in first.log else (second, first)
             paused.process.send_signal(signal.SIGSTOP)
-            await runner.logged("Downloading Downloading")
+            await runner.printed("Downloading Downloading")
             paused.process.send_signal(signal.SIGCONT)
             store.hangs_after = None
-            assert await first.ended() == await second.ended() == 0, first.log + second.log
+            assert await first.exit_status() == await second.exit_status() == 0, (
+                first.log + second.log
+            )
         assert published(tmp_path / "volume") == store.files
 
 
@@ -121,7 +123,7 @@ async def test_sigterm_keeps_what_has_come_and_lets_the_next_pod_in_at_once(
         async with runs.fetching(plan, tmp_path / "a", store.environment) as first:
             await _until_stuck(store, first)
             first.process.terminate()
-            assert await first.ended() == ExitCode.PREFLIGHT
+            assert await first.exit_status() == ExitCode.PREFLIGHT
             assert first.reason is Reason.TERMINATION_REQUESTED
         store.hangs_after = None
         second = await runs.fetched(plan, tmp_path / "b", store.environment, pod="pod-2")
@@ -241,7 +243,7 @@ async def test_verify_finds_damage_that_kept_size_and_time(tmp_path: Path) -> No
         async with runs.fetching(
             plan, tmp_path / "b", store.environment, arguments=("--verify",)
         ) as run:
-            assert await run.ended() == 0
+            assert await run.exit_status() == 0
         assert published(tmp_path / "volume") == store.files
 
 
@@ -272,7 +274,7 @@ async def test_an_object_that_changes_under_the_download_is_listed_again(tmp_pat
             await _until_stuck(store, run)
             store.files["model-00000.safetensors"] = os.urandom(20 * MIB)
             store.hangs_after = None
-            assert await run.ended() == 0, run.log
+            assert await run.exit_status() == 0, run.log
         assert published(tmp_path / "volume") == store.files
 
 

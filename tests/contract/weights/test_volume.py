@@ -58,7 +58,7 @@ async def test_a_disk_that_becomes_full_ends_in_one_sentence_and_the_next_attemp
             await pods.until(lambda: store.sent >= 2 * MIB)
             _fill(small_disk / "others")
             store.hangs_after = None
-            assert await run.ended() == ExitCode.PREFLIGHT
+            assert await run.exit_status() == ExitCode.PREFLIGHT
         assert run.reason is Reason.CACHE_FULL
         assert run.message.startswith(f"the volume at {small_disk} became full while")
         (small_disk / "others").unlink()

@@ -95,24 +95,12 @@ class RefusedError(Exception):
 
 
 @dataclasses.dataclass(slots=True)
-class Pod:
-    """A running `kindling-runtime serve`, seen as the kubelet, the operator and a client see it."""
+class Container:
+    """A running command of kindling-runtime: what it printed, its last words and its end."""
 
     plan: LaunchPlan
     folder: Path
     process: asyncio.subprocess.Process
-    session: aiohttp.ClientSession
-    in_namespace: bool = False
-
-    @property
-    def engine(self) -> str:
-        """Base URL of the engine's port."""
-        return f"http://127.0.0.1:{self.plan.engine.port}"
-
-    @property
-    def runtime(self) -> str:
-        """Base URL of the runtime's port."""
-        return f"http://127.0.0.1:{self.plan.runtime_port}"
 
     @property
     def message(self) -> str:
@@ -132,6 +120,33 @@ class Pod:
     def log(self) -> str:
         """Everything that the container printed so far, both streams."""
         return (self.folder / "log").read_text()
+
+    async def printed(self, text: str) -> None:
+        """Wait until the container's log holds `text`."""
+        await until(lambda: text in self.log)
+
+    async def exit_status(self) -> int:
+        """Wait for the end of the container."""
+        async with asyncio.timeout(PATIENCE):
+            return await self.process.wait()
+
+
+@dataclasses.dataclass(slots=True)
+class Pod(Container):
+    """A running `kindling-runtime serve`, seen as the kubelet, the operator and a client see it."""
+
+    session: aiohttp.ClientSession
+    in_namespace: bool = False
+
+    @property
+    def engine(self) -> str:
+        """Base URL of the engine's port."""
+        return f"http://127.0.0.1:{self.plan.engine.port}"
+
+    @property
+    def runtime(self) -> str:
+        """Base URL of the runtime's port."""
+        return f"http://127.0.0.1:{self.plan.runtime_port}"
 
     async def check(self, path: str) -> int | None:
         """Status of a probe, as the kubelet sees it; None when nothing answers."""
@@ -166,10 +181,6 @@ class Pod:
                 if self.process.returncode is not None:
                     raise AssertionError(f"exited with {self.process.returncode}:\n{self.log}")
                 await asyncio.sleep(0.02)
-
-    async def printed(self, text: str) -> None:
-        """Wait until the container's log holds `text`."""
-        await until(lambda: text in self.log)
 
     async def minds_sigterm(self) -> None:
         """Wait until SIGTERM no longer does what it does by default (proc_pid_status(5))."""
@@ -226,11 +237,6 @@ class Pod:
             if not self.in_namespace or f"{RUNTIME} serve" in command:
                 os.kill(pid, signal.SIGTERM)
                 return
-
-    async def exit_status(self) -> int:
-        """Wait for the end of the container."""
-        async with asyncio.timeout(PATIENCE):
-            return await self.process.wait()
 
 
 async def until(holds: Callable[[], bool]) -> None:

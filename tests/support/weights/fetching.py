@@ -11,7 +11,7 @@ from typing import BinaryIO
 import aiohttp
 import msgspec
 from tests.support.engine.plans import launch_plan
-from tests.support.engine.pod import PATIENCE, RUNTIME, free_ports, until
+from tests.support.engine.pod import PATIENCE, RUNTIME, Container, free_ports
 
 from kindling_runtime import contract
 from kindling_runtime.contract import Fetch, LaunchPlan, Status, Weights
@@ -48,29 +48,8 @@ def fetch_plan(
 
 
 @dataclasses.dataclass(slots=True)
-class Fetching:
+class Fetching(Container):
     """A running fetch."""
-
-    plan: LaunchPlan
-    folder: Path
-    process: asyncio.subprocess.Process
-
-    @property
-    def reason(self) -> contract.Reason | None:
-        return contract.read_last_words((self.folder / "termination-log").read_text())[0]
-
-    @property
-    def message(self) -> str:
-        return contract.read_last_words((self.folder / "termination-log").read_text())[1]
-
-    @property
-    def log(self) -> str:
-        return (self.folder / "log").read_text()
-
-    async def ended(self) -> int:
-        """The exit status."""
-        async with asyncio.timeout(PATIENCE):
-            return await self.process.wait()
 
     async def status(self) -> Status | None:
         """The status document; None while or when nothing answers."""
@@ -89,10 +68,6 @@ class Fetching:
                     return status
                 assert self.process.returncode is None, self.log
                 await asyncio.sleep(0.02)
-
-    async def logged(self, text: str) -> None:
-        """Wait until the log holds `text`."""
-        await until(lambda: text in self.log)
 
 
 def _prepared(plan: LaunchPlan, folder: Path) -> BinaryIO:
@@ -133,7 +108,7 @@ async def fetched(
 ) -> Fetching:
     """Run a fetch to its end."""
     async with fetching(plan, folder, environment, pod=pod) as run:
-        await run.ended()
+        await run.exit_status()
     return run
 
 
