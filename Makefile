@@ -8,6 +8,10 @@ PY := .venv/bin/python
 # Of pytest: one more than cores, since many tests wait for processes that they have started; more
 # only import everything once more.
 PARALLEL := -n $(shell echo $$((1 + $$(nproc)))) --dist worksteal
+# Files whose tests share what they have started: side by side, each by one process.
+BY_FILE := -n $(shell echo $$((1 + $$(nproc)))) --dist loadfile
+# Real vLLM, one after the other: side by side they take the time from each other's deadlines.
+ENGINES := tests/contract/engine
 CLUSTER := tests/support/cluster/cluster
 GENERATED := crds charts/kindling/templates/crd.yaml docs/reference
 
@@ -21,7 +25,7 @@ demo-down: ## remove the demo and its cluster (images and binaries stay cached)
 	@$(CLUSTER) --name demo down
 
 test: .venv ## everything: lint, unit, golden, and the real one-node cluster with real vLLM
-	@$(MAKE) -j3 --output-sync=line test-fast prepare-cluster prepare-images
+	@$(MAKE) -j3 --output-sync=line test-fast prepare-cluster prepare-images prepare-stores
 	@$(MAKE) test-cluster
 
 test-fast: lint test-unit ## lint and the tests that need neither network nor cluster
@@ -40,14 +44,19 @@ test-node: .venv ## the tests on the one-node cluster alone
 	$(PY) -m pytest -v -m "cluster and not slow" tests/cluster
 
 test-beside: .venv ## the tests that need its programs only: control planes without a node, helm, images, engines
-	$(PY) -m pytest -v -m "cluster and not slow" --ignore=tests/cluster tests
+	$(PY) -m pytest -v $(BY_FILE) -m "cluster and not slow" --ignore=tests/cluster --ignore=$(ENGINES) tests
+	$(PY) -m pytest -v -m "cluster and not slow" $(ENGINES)
 
 soak: .venv ## repetition, chaos and long cases, ten times as many examples; docs/soak.md has the last result
 	KINDLING_EXAMPLES=10 $(PY) -m pytest $(PARALLEL) -m "not cluster" --timeout=1800 tests/property
-	$(PY) -m pytest -v -m "slow and cluster" --timeout=7200 tests
+	$(PY) -m pytest -v -m slow --timeout=7200 tests
+
+faults: .venv ## make every fault once and write docs/faults.md: what was promised, seen and measured
+	KINDLING_FAULTS=write $(PY) -m pytest -v --timeout=1800 $$(grep -rl --include='test_*.py' 'fault: Fault' tests)
 
 bench: .venv ## the figures, as a table of ratios (never part of pass or fail)
 	$(PY) -m tests.bench
+	$(PY) -m tests.bench.runtime
 	$(PY) -m tests.bench.planner
 
 lint: .venv generated ## ruff, mypy, import-linter, yamllint, shellcheck, hadolint, locks, structure, generated files
@@ -98,6 +107,9 @@ prepare-cluster:
 prepare-images: .venv
 	@images/build operator runtime-cpu > /dev/null
 
+prepare-stores: .venv
+	@$(PY) -m tests.support.weights.programs > /dev/null
+
 lock: .venv ## resolve every lock file again within the pins
 	.venv/bin/uv lock
 	images/lock --update
@@ -113,4 +125,4 @@ clean: ## remove what builds left in this folder (the shared cache stays: `make 
 .venv/.stamp: pyproject.toml uv.lock tests/support/bootstrap
 	@tests/support/bootstrap
 
-.PHONY: help demo demo-down test test-fast test-unit mutation test-cluster test-node test-beside soak bench lint typecheck format generate generated golden images chart cluster-up cluster-down prepare-cluster prepare-images lock purge clean .venv
+.PHONY: help demo demo-down test test-fast test-unit mutation test-cluster test-node test-beside soak faults bench lint typecheck format generate generated golden images chart cluster-up cluster-down prepare-cluster prepare-images prepare-stores lock purge clean .venv

@@ -20,7 +20,7 @@ from kindling_operator.model.names import revision_object_name
 from kindling_operator.model.objects import PodView
 from kindling_operator.model.status import stored_conditions
 from kindling_operator.plan.standing import Standing, standings
-from kindling_operator.report.failures import last_end
+from kindling_operator.report.failures import last_end, logs_of
 from kindling_operator.report.replicas import PodState, state_of
 
 EVENTS: Final = 8
@@ -44,6 +44,7 @@ _DOING: Final = {
     PodState.READY: "generates tokens, not yet behind the endpoint",
     PodState.PENDING: "waits for the scheduler's first answer",
     PodState.LOADING: "loads the model",
+    PodState.STALLED: "runs and generates no token any more",
     PodState.CREATING: "waits for its volumes and its image",
 }
 
@@ -235,7 +236,7 @@ def _pods(seen: Seen, terminal: Terminal) -> Iterator[str]:
     yield from terminal.table(rows, tone=Tone.FAINT)
     for pod in seen.snapshot.pods:
         if pod.restarts and not pod.ready:
-            yield f"  its last log: kubectl logs --previous -n {pod.namespace} {pod.name}"
+            yield f"  its last log: {logs_of(pod)}"
 
 
 def _doing(pod: PodView, state: PodState, now: datetime) -> str:

@@ -16,6 +16,8 @@ def environment(
     name_foreign_holders: bool = False,
     development_store: bool = False,
     prove_endpoint: bool = True,
+    cache_claim: str = "",
+    cache_max_bytes: str = "",
     described: str = "",
 ) -> Environment:
     """The operator's and the command line's alike; `described` are further runtime images (YAML).
@@ -34,4 +36,6 @@ def environment(
         name_foreign_holders=name_foreign_holders,
         development_store=development_store,
         prove_endpoint=prove_endpoint,
+        cache_claim=cache_claim,
+        cache_max_bytes=cache_max_bytes,
     )

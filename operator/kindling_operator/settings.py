@@ -13,7 +13,7 @@ from kindling_operator.catalog import CatalogError, runtimes
 from kindling_operator.installation import environment
 from kindling_operator.kube.kinds import LEASE
 from kindling_operator.model.names import Kind
-from kindling_operator.model.quantities import duration_seconds
+from kindling_operator.model.quantities import duration_seconds, is_quantity
 from kindling_operator.model.snapshot import Environment
 from kindling_operator.observe.watched import WATCHED
 from kindling_operator.reconcile.lease import LeaseTiming
@@ -49,6 +49,10 @@ class Settings:
     """Whether spec.cache.objectStore.identity.development is allowed."""
     prove_endpoint: bool = True
     """Whether old replicas stay until an answer of a new one came through the Service."""
+    cache_claim: str = ""
+    """The spec.model.weights.cacheClaim of models that name none. Default: none."""
+    cache_max_bytes: str = ""
+    """The spec.model.weights.cacheMaxBytes of models that name none. Default: none."""
     runtimes: str = ""
     """What further runtime images can do: a list in the form of catalog/runtimes/*.yaml."""
     pod_name: str = ""
@@ -114,6 +118,8 @@ class Settings:
             name_foreign_holders=self.name_foreign_holders,
             development_store=self.development_store,
             prove_endpoint=self.prove_endpoint,
+            cache_claim=self.cache_claim,
+            cache_max_bytes=self.cache_max_bytes,
             described=described or self.runtimes,
         )
 
@@ -202,6 +208,11 @@ def _check(found: Settings) -> None:
         raise SettingsError(
             f"{PREFIX}IMAGE_PULL_POLICY is {found.image_pull_policy!r}: set it to Always,"
             " IfNotPresent or Never."
+        )
+    if found.cache_max_bytes and not is_quantity(found.cache_max_bytes, positive=True):
+        raise SettingsError(
+            f"{PREFIX}CACHE_MAX_BYTES is {found.cache_max_bytes!r}: set it to an amount with its"
+            " unit, such as 2Ti."
         )
     if found.log_level not in LOG_LEVELS:
         raise SettingsError(

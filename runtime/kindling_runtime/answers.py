@@ -5,6 +5,7 @@ the Service to see in which pod the count rises (docs/adr/0007).
 """
 
 import asyncio
+import math
 import time
 
 from kindling_runtime import enginemetrics
@@ -14,6 +15,8 @@ _FRESH_SECONDS = 0.5
 """Who asks more often gets the last answer: an engine's metrics are some 100 KB."""
 _METRIC = "http_requests_total"
 """Counted by prometheus-fastapi-instrumentator, which vLLM 0.33 has around its API server."""
+_MOST = 2.0**53
+"""Above that a float counts no more."""
 
 
 class Answers:
@@ -51,4 +54,6 @@ def counted(text: str) -> int | None:
         int(sample.value)
         for sample in samples
         if (sample.labels.get("method"), sample.labels.get("handler")) == asked
+        and math.isfinite(sample.value)
+        and 0 <= sample.value < _MOST
     )

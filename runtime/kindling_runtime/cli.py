@@ -14,6 +14,7 @@ from kindling_runtime import clock, contract, membership, termination
 from kindling_runtime.contract import ExitCode, Reason
 from kindling_runtime.weights import uses
 from kindling_runtime.weights.leasing import STALE_SECONDS
+from kindling_runtime.weights.limit import limited
 
 _log = logging.getLogger("kindling_runtime")
 
@@ -35,6 +36,7 @@ def _obey(arguments: argparse.Namespace) -> ExitCode:
         plan = contract.decode(arguments.plan.read_bytes())
         serves = arguments.command == "serve"
         member = membership.member_of(plan, os.environ) if serves else None
+        plan = plan if serves else limited(plan, os.environ)
     except OSError as error:
         problem = f"the launch plan {arguments.plan} cannot be read: {error.strerror}"
         return _refuse(arguments.termination_log, problem)
@@ -43,7 +45,7 @@ def _obey(arguments: argparse.Namespace) -> ExitCode:
     if not serves:
         return _fetch(plan, arguments)
     if plan.weights.use is not None:
-        uses.keep(Path(plan.weights.use))
+        uses.keep(Path(plan.weights.use), uses.keys_of(plan.weights.fetch))
     # Late, so that a plan that is refused is refused at once.
     from kindling_runtime import process
 

@@ -10,6 +10,32 @@ Clock = Callable[[], float]
 """Seconds that never run backwards, as `time.monotonic`."""
 
 
+_LATE_SECONDS = 5.0
+"""More than a busy machine makes an event loop wait."""
+
+
+class Awake:
+    """Notices that this process, and with it whatever it looks at, was not let run: SIGSTOP, the
+    cgroup's freezer, a machine that is moved. To be asked once a second or more often."""
+
+    def __init__(self) -> None:
+        self._asked = time.monotonic()
+        self._stood = 0.0
+
+    def stood_still(self) -> float:
+        """Seconds since the last question, if it was not let run; else 0."""
+        before, self._asked = self._asked, time.monotonic()
+        gap = self._asked - before
+        still = gap if gap >= _LATE_SECONDS else 0.0
+        self._stood += still
+        return still
+
+    def now(self) -> float:
+        """`time.monotonic` without the time that it stood still."""
+        self.stood_still()
+        return self._asked - self._stood
+
+
 def process_started() -> float:
     """When this process began, on the clock of `time.monotonic`.
 

@@ -11,11 +11,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Self
 
-from kindling_runtime import lastwords
+from kindling_runtime import lastwords, starving
+from kindling_runtime.contract import KILLED
 from kindling_runtime.state import EngineExited
 
 _TAIL_LINES = 400
 _LONGEST_LINE = 64 * 1024
+_LONGEST_KEPT = 16 * 1024
 _LAST_WORDS_SECONDS = 1.0
 
 # vLLM ends with status 0 after SIGTERM; a process without a handler dies of the signal itself.
@@ -29,8 +31,7 @@ class Engine:
         self.pid = process.pid
         self.started = time.monotonic()
         self._process = process
-        self.lines = 0
-        """How many it has logged."""
+        self._kills = self._kills_lately = starving.kills()
         self._tail: collections.deque[str] = collections.deque(maxlen=_TAIL_LINES)
         self._voices = [
             self._listen(pipe, sink)
@@ -56,6 +57,10 @@ class Engine:
             )
         )
 
+    def served(self) -> None:
+        """It generates: what the kernel ended before the last time that it did so was no loss."""
+        self._kills, self._kills_lately = self._kills_lately, starving.kills()
+
     def terminate(self) -> None:
         """SIGTERM to the main process alone: vLLM tells its children itself, after the drain."""
         with contextlib.suppress(ProcessLookupError):
@@ -74,10 +79,12 @@ class Engine:
         self._process.returncode = status  # the reaper waited for it, not Popen
         self.kill()
         await asyncio.to_thread(self._hear_out)
-        lines = list(self._tail)
+        lines, starved = list(self._tail), starving.kills() > self._kills
+        words = starving.sentence() if starved else lastwords.pick(lines)
         return EngineExited(
-            describe_exit(status, lastwords.pick(lines)),
+            describe_exit(status, words),
             clean=status in _CLEAN_STATUSES and not lastwords.tell_of_death(lines),
+            starved=starved,
         )
 
     def _hear_out(self) -> None:
@@ -95,8 +102,7 @@ class Engine:
     def _forward(self, pipe: IO[bytes], sink: int) -> None:
         with pipe:
             while line := pipe.readline(_LONGEST_LINE):
-                self.lines += 1
-                self._tail.append(line.decode(errors="replace").rstrip())
+                self._tail.append(line[:_LONGEST_KEPT].decode(errors="replace").rstrip())
                 # With our output gone the engine is still drained, or it would block.
                 with contextlib.suppress(OSError):
                     _write_all(sink, line)
@@ -104,12 +110,11 @@ class Engine:
 
 def describe_exit(status: int, last_words: str | None) -> str:
     """How the engine ended, to follow "the engine"."""
-    if status >= 0:
-        how = f"exited with status {status}"
-    else:
-        how = f"was killed by {_signal_name(-status)}"
+    how = f"exited with status {status}" if status >= 0 else f"{KILLED} {_signal_name(-status)}"
     if last_words is not None:
         return f"{how}: {last_words}"
+    if status == -signal.SIGKILL and starving.are_counted():
+        return f"{how} from outside, as the kernel has ended nothing for memory"
     if status == -signal.SIGKILL:
         return f"{how}, which is how the kernel ends a process over its memory limit"
     return f"{how} and logged no error"

@@ -6,10 +6,11 @@ its CacheConfig after the start.
 
 from collections.abc import Mapping
 
-from kindling_runtime import enginemetrics
+from kindling_runtime import enginemetrics, wire
 from kindling_runtime.contract import EngineFacts
 
 _METRIC = "vllm:cache_config_info"
+_LONGEST_COUNT = 18
 
 
 class EngineTeller:
@@ -47,7 +48,7 @@ def _facts(labels: Mapping[str, str]) -> EngineFacts:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() else None
+    return None if text is None else wire.number(text, digits=_LONGEST_COUNT)
 
 
 def _rounded(text: str | None) -> str | None:

@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import socket
-import time
 import uuid
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol
@@ -12,14 +12,16 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from kindling_runtime import http
-from kindling_runtime.contract import BIND_HOST, EvidenceSource
+from kindling_runtime import clock, http, replies, wire
+from kindling_runtime.contract import BIND_HOST, EvidenceSource, Probe
+from kindling_runtime.groupload import Done
 from kindling_runtime.membership import Member
 from kindling_runtime.roster import GROUP_PATH, Answer, Beat, Roster
-from kindling_runtime.state import Event, GroupBroken, Miss, Signal, Token
+from kindling_runtime.state import Event, GroupBroken, Idle, Miss, Signal, Token, Worked
 
 _BEAT_SECONDS = 1.0
 _ANSWER_SECONDS = 5.0
+_LONGEST_ANSWER = 4096
 _GONE_BEATS = 3
 """So many questions without an answer mean that a leader which was about to leave has left."""
 
@@ -42,26 +44,40 @@ class Seat(Protocol):
     async def watch(self, happened: Happened) -> None:
         """Tell of the others until cancelled."""
 
+    def loads(self, event: Event, happened: Happened) -> None:
+        """Take what the pod's own engine does while it loads, and tell what follows."""
 
-def seat_of(member: Member, *, silence_seconds: float) -> Seat:
+    def served(self) -> None:
+        """The pod's own load is over: there was a token."""
+
+
+def seat_of(member: Member, limits: Probe) -> Seat:
     """The pod's own."""
-    if member.leads:
-        return Leader(member, silence_seconds=silence_seconds)
-    return Follower(member, silence_seconds=silence_seconds)
+    return (Leader if member.leads else Follower)(member, limits)
+
+
+def _counted(done: Done, event: Worked) -> Done:
+    return dataclasses.replace(
+        done, worked=(done.worked or 0) + 1, moved=done.moved + int(event.moved)
+    )
 
 
 class Leader:
     """Hears the others."""
 
-    def __init__(self, member: Member, *, silence_seconds: float) -> None:
+    def __init__(self, member: Member, limits: Probe) -> None:
         self._member = member
         self._size = len(member.group.ranks)
-        self._roster = Roster(self._size, silence_seconds=silence_seconds)
+        self.roster = Roster(self._size, silence_seconds=limits.wedged_seconds)
+        """What the others have told."""
+        self._stuck_seconds = limits.stuck_seconds
+        self._done = Done(worked=0)
+        self._awake = clock.Awake()
 
     @property
     def met(self) -> bool:
         """As in Seat."""
-        return self._roster.met
+        return self.roster.met
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -73,38 +89,62 @@ class Leader:
 
     async def gather(self, happened: Happened) -> str:
         """As in Seat."""
-        while missing := self._roster.missing(now=time.monotonic()):
+        while missing := self.roster.missing(now=self._awake.now()):
             here = self._size - len(missing)
             happened(Miss(f"{here} of {self._size} pods are there and wait"))
             await asyncio.sleep(_BEAT_SECONDS)
         address = await _resolved(self._member.leader, happened)
-        self._roster.meet()
+        self.roster.meet()
+        self.roster.load.hear(self._member.rank, self._done, now=self._awake.now())
         return address
+
+    def loads(self, event: Event, happened: Happened) -> None:
+        """As in Seat; a load stands still when that of each pod does."""
+        now = self._awake.now()
+        if isinstance(event, Worked):
+            self._done = _counted(self._done, event)
+            self.roster.load.hear(self._member.rank, self._done, now=now)
+            happened(event)
+            return
+        stuck = self.roster.load.stuck(self._size, now=now, seconds=self._stuck_seconds)
+        if stuck is not None:
+            pod, seconds = stuck
+            happened(Idle(round(seconds), pod))
+
+    def served(self) -> None:
+        """As in Seat."""
+        self.roster.started = True
 
     async def watch(self, happened: Happened) -> None:
         """As in Seat."""
+        moved = 0
         while True:
             await asyncio.sleep(_BEAT_SECONDS)
-            broken = self._roster.broken(now=time.monotonic())
+            if self.roster.load.moved != moved:
+                moved = self.roster.load.moved
+                happened(Worked(moved=True))
+            broken = self.roster.broken(now=self._awake.now())
             if broken is not None:
                 happened(GroupBroken(broken))
                 return
 
     async def _answer(self, request: web.Request) -> web.Response:
-        try:
-            beat = msgspec.json.decode(await request.read(), type=Beat)
-        except msgspec.MsgspecError:
+        beat = wire.decoded(await request.read(), Beat)
+        if beat is None:
             return web.Response(status=400, text="this is no word of a group's pod\n")
-        answer = self._roster.hear(beat, now=time.monotonic())
+        answer = self.roster.hear(beat, now=self._awake.now())
         return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
 
 class Follower:
     """Asks the leader."""
 
-    def __init__(self, member: Member, *, silence_seconds: float) -> None:
+    def __init__(self, member: Member, limits: Probe) -> None:
         self._member = member
-        self._silence = silence_seconds
+        self._silence = limits.wedged_seconds
+        self._done = Done()
+        self._leader_started = False
+        self._moved = 0
         self._incarnation = uuid.uuid4().hex
         self._session: aiohttp.ClientSession | None = None
         self._address = ""
@@ -132,14 +172,28 @@ class Follower:
             happened(Miss(answer if isinstance(answer, str) else "the leader waits for others"))
             await asyncio.sleep(_BEAT_SECONDS)
 
+    def loads(self, event: Event, happened: Happened) -> None:
+        """As in Seat; while the leader loads as well, it judges."""
+        if isinstance(event, Worked):
+            self._done = _counted(self._done, event)
+            happened(event)
+        elif self._leader_started:
+            happened(event)
+
+    def served(self) -> None:
+        """As in Seat."""
+        self._done = dataclasses.replace(self._done, loaded=True)
+
     async def watch(self, happened: Happened) -> None:
         """As in Seat."""
-        heard, missed = time.monotonic(), 0
+        self._done = dataclasses.replace(self._done, worked=self._done.worked or 0)
+        awake, missed = clock.Awake(), 0
+        heard = awake.now()
         while True:
             answer = await self._ask(waiting=False)
             if isinstance(answer, Answer) and answer.met:
-                heard, missed = time.monotonic(), 0
-                self._judge(happened, Token(EvidenceSource.LEADER))
+                heard, missed = awake.now(), 0
+                self.hear(answer, happened)
             elif isinstance(answer, Answer):
                 happened(Signal.LEADER_GONE)
                 happened(GroupBroken("the leader of the group has started again"))
@@ -148,13 +202,22 @@ class Follower:
                 self._judge(happened, Miss(answer))
                 if missed >= _GONE_BEATS:
                     happened(Signal.LEADER_GONE)
-                silence = time.monotonic() - heard
+                silence = awake.now() - heard
                 if silence > self._silence:
                     lost = (
                         f"the leader of the group has not answered for {silence:.0f} s ({answer})"
                     )
                     happened(GroupBroken(lost))
             await asyncio.sleep(_BEAT_SECONDS)
+
+    def hear(self, answer: Answer, happened: Happened) -> None:
+        """Take what a leader says that has met this pod."""
+        self._leader_started = answer.started
+        if answer.moved != self._moved:
+            self._moved = answer.moved
+            happened(Worked(moved=True))
+        if answer.started:
+            self._judge(happened, Token(EvidenceSource.LEADER))
 
     def _judge(self, happened: Happened, event: Event) -> None:
         """Of an engine that answers requests itself, its own tokens tell."""
@@ -164,17 +227,26 @@ class Follower:
     async def _ask(self, *, waiting: bool) -> Answer | str:
         """The leader's answer, or why there is none."""
         assert self._session is not None, "the seat is open"
-        beat = Beat(rank=self._member.rank, incarnation=self._incarnation, waiting=waiting)
+        beat = Beat(
+            rank=self._member.rank,
+            incarnation=self._incarnation,
+            waiting=waiting,
+            worked=self._done.worked,
+            moved=self._done.moved,
+            loaded=self._done.loaded,
+        )
         host = f"[{self._address}]" if ":" in self._address else self._address
         url = f"http://{host}:{self._member.group.port}{GROUP_PATH}"
         try:
             async with self._session.post(url, data=msgspec.json.encode(beat)) as response:
-                return msgspec.json.decode(await response.read(), type=Answer)
+                text = await replies.text_of(response, most=_LONGEST_ANSWER)
+            answer = wire.decoded(text.encode(), Answer)
+            return answer or f"what listens on {self._member.leader} is no leader of a group"
         except TimeoutError:
             return f"the leader did not answer within {_ANSWER_SECONDS:.0f} s"
         except (aiohttp.ClientError, OSError):
             return f"the leader's runtime on {self._member.leader} does not accept connections"
-        except msgspec.MsgspecError:
+        except replies.TooLongError:
             return f"what listens on {self._member.leader} is no leader of a group"
 
 

@@ -1,12 +1,15 @@
 """The runtime's own endpoints, for the kubelet, the operator and Prometheus."""
 
+import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from kindling_runtime import guests
 from kindling_runtime.answers import Answers
 from kindling_runtime.contract import (
     LIVE_PATH,
@@ -23,6 +26,7 @@ from kindling_runtime.report import Metrics, status
 from kindling_runtime.state import State
 
 _SHUTDOWN_SECONDS = 1
+_log = logging.getLogger(__name__)
 
 
 def application(
@@ -83,14 +87,24 @@ def _status_page(
 @contextlib.asynccontextmanager
 async def serving(app: web.Application, *, host: str, port: int) -> AsyncIterator[None]:
     """Serve `app` while the context lasts; raises OSError when the port cannot be bound."""
+    crowd = guests.Guests()
+    crowd.watch(app)
+    guests.hush(_log)
     runner = web.AppRunner(
-        app, handle_signals=False, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS
+        app,
+        handle_signals=False,
+        access_log=None,
+        logger=_log,
+        shutdown_timeout=_SHUTDOWN_SECONDS,
     )
     await runner.setup()
+    assert runner.server is not None, "it is set up"
+    sweeping = asyncio.create_task(crowd.sweep(runner.server))
     try:
         await web.TCPSite(runner, host, port).start()
         yield
     finally:
+        sweeping.cancel()
         await runner.cleanup()
 
 

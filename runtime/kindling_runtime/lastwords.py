@@ -1,14 +1,19 @@
 """The line of an engine's log that says why it died."""
 
 import re
+import string
 from collections.abc import Sequence
 
+from kindling_runtime.foreign import printable
+
 # As in "torch.OutOfMemoryError: ...", "vllm serve: error: ...", "Fatal Python error: ..." and, of a
-# pydantic error, the line below its first one, which only counts.
+# pydantic error, the line below its first one, which only counts. A line may be what a client has
+# sent: it is read once, and the name's beginning is looked for backwards.
 _COMPLAINT = re.compile(
-    r"(?:\b[A-Za-z_][\w.]*(?:Error|Exception)|\bFatal Python error|\berror):\s+\S.*"
-    r"|\bValue error, \S.*"
+    r"(?:(?<=[\w.])(?P<class>Error|Exception)|\bFatal Python error|\berror):\s{1,20}\S"
+    r"|\bValue error, \S"
 )
+_NAME = f"{string.ascii_letters}{string.digits}_."
 _PYDANTIC_TAIL = re.compile(r"\s\[type=.*")
 
 # A warning may quote an error that did not happen: vLLM's on ulimit does so at every start.
@@ -16,6 +21,9 @@ _NO_COMPLAINT = re.compile(r"\b(?:DEBUG|INFO|WARNING)\b")
 
 # What vLLM 0.32 logs when its engine core is gone; it ends with status 0 all the same.
 _DEATH = "EngineDeadError"
+
+# What vLLM 0.32's server logs when the core ends and has not said why.
+_LOST = "engine core exited unexpectedly"
 
 # vLLM's parent processes repeat a child's death in these words, after the line that explains it.
 _ECHOES = ("See root cause above", "See stack trace", _DEATH)
@@ -26,15 +34,16 @@ _LONGEST = 500
 def pick(lines: Sequence[str]) -> str | None:
     """The last complaint in `lines` (oldest first) that is not an echo, at most 500 characters.
 
-    The log's own prefixes (process, level, time) are cut off. Falls back to the last echo, then to
-    None: a line without a complaint explains nothing.
+    The log's own prefixes (process, level, time) are cut off. Falls back to what is known of a core
+    that said nothing, to the last echo, then to None: a line without a complaint explains nothing.
     """
     complaints = [text for line in lines if (text := _complaint(line)) is not None]
     causes = [text for text in complaints if not any(echo in text for echo in _ECHOES)]
-    for candidates in (causes, complaints):
-        if candidates:
-            return candidates[-1]
-    return None
+    if causes:
+        return causes[-1]
+    if any(_LOST in line for line in lines):
+        return f"its engine core ended without a word, as a killed process does ({_DEATH})"
+    return complaints[-1] if complaints else None
 
 
 def tell_of_death(lines: Sequence[str]) -> bool:
@@ -44,6 +53,12 @@ def tell_of_death(lines: Sequence[str]) -> bool:
 
 def _complaint(line: str) -> str | None:
     found = _COMPLAINT.search(line)
-    if found is None or _NO_COMPLAINT.search(line[: found.start()]):
+    if found is None:
         return None
-    return _PYDANTIC_TAIL.sub("", found[0])[:_LONGEST].strip().rstrip(".")
+    before = line[: found.start()]
+    if found["class"]:
+        before = before.rstrip(_NAME)
+    if _NO_COMPLAINT.search(before):
+        return None
+    said = _PYDANTIC_TAIL.sub("", line[len(before) :]).lstrip(f"{string.digits}.")
+    return printable(said[: 2 * _LONGEST])[:_LONGEST].strip().rstrip(".")

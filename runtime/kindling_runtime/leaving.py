@@ -18,8 +18,11 @@ from kindling_runtime.contract import (
     Phase,
     Reason,
 )
+from kindling_runtime.foreign import printable
 from kindling_runtime.state import EngineExited, Order, Requests, State
 
+UNHEARD_SECONDS = 5
+"""For an engine to exit that has served nobody."""
 BEFORE_STREAMS = frozenset({DrainStep.ENDPOINTS, DrainStep.LEADER})
 
 
@@ -132,7 +135,10 @@ class Leaving:
         drain, step = self.drain, state.step
         if state.order >= Order.KILL:
             return KILL_SECONDS
-        if state.phase is Phase.FAILED or state.first_token is None or step is DrainStep.EXIT:
+        if state.phase is not Phase.FAILED and state.first_token is None:
+            # Nothing is lost with it, and while its core loads vLLM does not heed SIGTERM.
+            return min(drain.grace_seconds, UNHEARD_SECONDS)
+        if state.phase is Phase.FAILED or step is DrainStep.EXIT:
             return drain.grace_seconds
         match step:
             case DrainStep.ENDPOINTS:
@@ -202,8 +208,9 @@ class Leaving:
 
 
 def enter(state: State, phase: Phase, reason: Reason, *, message: str, now: float) -> State:
-    """The state in another phase."""
-    return dataclasses.replace(state, phase=phase, reason=reason, message=message, since=now)
+    """The state in another phase; `message` may quote what others wrote."""
+    told = printable(message)
+    return dataclasses.replace(state, phase=phase, reason=reason, message=told, since=now)
 
 
 def ordered(state: State, order: Order, *, now: float) -> State:

@@ -3,11 +3,20 @@
 /dev/shm outlives a container's restart in a pod, and vLLM leaves files in it when it is killed and,
 with a tiered KV cache, even after a clean stop (vLLM 0.32: vllm_offload_*.mmap, 4 of 4 stops). What
 stays there counts against the pod's memory.
+
+Sources of the names: vLLM 0.33, v1/kv_offload/cpu/shared_offload_region.py, distributed/
+ec_transfer/ec_connector/cpu/ec_shared_region.py, envs.py (_generate_shm_name; earlier releases:
+VLLM_OBJECT_STORAGE_SHM_BUFFER_); CPython, multiprocessing/shared_memory.py and synchronize.py;
+PyTorch, torch_PID_RANDOM_COUNT of ATen/MapAllocator.cpp (format `/torch_{}_{}_{}` in
+libtorch_cpu.so 2.13); NCCL, `/dev/shm/nccl-` and six characters (libnccl.so 2.29).
 """
 
 from pathlib import Path
 
-_PATTERNS = ("vllm_offload_*", "psm_*", "sem.mp-*")
+_PATTERNS = (
+    *("vllm_offload_*", "vllm_ec_*.mmap", "vllm_mm_*", "VLLM_OBJECT_STORAGE_SHM_BUFFER*"),
+    *("psm_*", "sem.mp-*", "torch_[0-9]*_[0-9]*_[0-9]*", "nccl-??????"),
+)
 
 
 def remove(folder: Path) -> int:

@@ -31,6 +31,7 @@ from kindling_runtime.state import (
     Idle,
     Miss,
     Order,
+    Paused,
     PreflightFailed,
     Requests,
     Signal,
@@ -79,7 +80,7 @@ class Lifecycle:
                 after = _engine_started(state, event, now=now)
             case PreflightFailed():
                 after = _preflight_failed(state, event, now=now)
-            case Worked() | Idle():
+            case Worked() | Idle() | Paused():
                 after = _loads(state, event, now=now)
             case Token():
                 after = self._token(state, event, now=now)
@@ -100,6 +101,9 @@ class Lifecycle:
         match state.phase:
             case Phase.STARTING if state.reason is Reason.GATHERING:
                 return state.since + self.gather_seconds
+            case Phase.LOADING if self.follows:
+                # Its leader knows whether anybody still loads; and silence of the leader's is told.
+                return None
             case Phase.STARTING | Phase.LOADING:
                 begun = self.started if state.gathered is None else state.gathered
                 planned = begun + self.probe.startup_seconds
@@ -159,7 +163,8 @@ class Lifecycle:
         if state.phase is Phase.DRAINING:
             return self.leaving.exited(gone, event, now=now)
         message = f"the engine {event.how}"
-        return enter(gone, Phase.FAILED, Reason.ENGINE_EXITED, message=message, now=now)
+        reason = Reason.OUT_OF_MEMORY if event.starved else Reason.ENGINE_EXITED
+        return enter(gone, Phase.FAILED, reason, message=message, now=now)
 
     def _terminate(self, state: State, *, now: float) -> State:
         match state.phase:
@@ -237,7 +242,7 @@ class Lifecycle:
         )
 
     def _no_token(self, state: State) -> str:
-        silent = f", and neither reads nor logs for {self.probe.stuck_seconds} s"
+        silent = f", and neither reads nor writes for {self.probe.stuck_seconds} s"
         still = "" if state.moved is None else silent
         return (
             f"the engine generated no token within {self.probe.startup_seconds} s of start{still} "
@@ -266,17 +271,32 @@ def _engine_started(state: State, event: EngineStarted, *, now: float) -> State:
     return enter(running, Phase.LOADING, Reason.ENGINE_STARTED, message=message, now=now)
 
 
-def _loads(state: State, event: Worked | Idle, *, now: float) -> State:
+def _loads(state: State, event: Worked | Idle | Paused, *, now: float) -> State:
+    if isinstance(event, Paused):
+        return _paused(state, event)
     if state.phase is not Phase.LOADING:
         return state
     if isinstance(event, Worked):
         return dataclasses.replace(state, moved=now) if event.moved else state
+    alone = event.pod is None
+    whose = "its processes" if alone else f"the processes of pod {event.pod} of the group"
+    others = "" if alone else ", and no other pod is at work"
     problem = (
-        f"the engine stopped while it loads: for {event.seconds} s its processes read nothing,"
-        f" computed nothing and logged nothing ({state.last_miss or 'it was not asked'}); see its"
-        " log, and whether the volume of the weights answers"
+        f"the engine stopped while it loads: for {event.seconds} s {whose} read nothing,"
+        f" wrote nothing and computed nothing{others} ({state.last_miss or 'it was not asked'});"
+        " see its log, and whether the volume of the weights answers"
     )
     return _give_up(state, Reason.STUCK, message=problem, now=now)
+
+
+def _paused(state: State, event: Paused) -> State:
+    """While nobody looked no token was missed, and no load stood still. The time to leave goes on:
+    it is the kubelet's."""
+    if state.phase is Phase.LOADING and state.moved is not None:
+        return dataclasses.replace(state, moved=state.moved + event.seconds)
+    if state.phase in {Phase.READY, Phase.STALLED} and state.missing_since is not None:
+        return dataclasses.replace(state, missing_since=state.missing_since + event.seconds)
+    return state
 
 
 def _group_broken(state: State, why: str, *, now: float) -> State:

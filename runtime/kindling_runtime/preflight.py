@@ -4,7 +4,6 @@ Each check returns None or one sentence: what is wrong, with the value, and the 
 that fails decides. They read the file system, so they belong in a thread with a deadline.
 """
 
-import json
 import logging
 import os
 import shutil
@@ -13,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-from kindling_runtime import modelfiles, podfit
+from kindling_runtime import foreign, modelfiles, podfit
 from kindling_runtime.contract import BIND_HOST, Checked, LaunchPlan, Reason
 from kindling_runtime.podfit import Check
 from kindling_runtime.state import PreflightFailed
@@ -67,23 +66,6 @@ def weights_files_readable(plan: LaunchPlan) -> str | None:
     )
 
 
-def required_json_parses(plan: LaunchPlan) -> str | None:
-    """Planned JSON files are JSON objects: an interrupted copy leaves them short."""
-    for name in plan.requires.files:
-        if not name.endswith(".json"):
-            continue
-        try:
-            content = json.loads((Path(plan.weights.path) / name).read_bytes())
-        except (ValueError, RecursionError):
-            content = None
-        if not isinstance(content, dict):
-            return (
-                f"{name} in the weights folder {plan.weights.path} is not a JSON object; "
-                f"copy it again to {plan.weights.uri}"
-            )
-    return None
-
-
 def engine_command_found(plan: LaunchPlan) -> str | None:
     """The image holds the planned engine."""
     if shutil.which(plan.engine.argv[0], path=plan.engine.env.get("PATH")):
@@ -124,9 +106,15 @@ WEIGHTS_CHECKS: tuple[Check, ...] = (
     weights_folder_listable,
     required_files_present,
     weights_files_readable,
-    required_json_parses,
+    modelfiles.json_files_parse,
+    modelfiles.some_tensors_are_there,
     modelfiles.shards_of_the_index_are_there,
+    modelfiles.numbered_files_are_all_there,
     modelfiles.tensor_files_are_whole,
+    modelfiles.tensors_of_the_index_are_there,
+    modelfiles.torch_files_are_whole,
+    modelfiles.gguf_files_are_whole,
+    modelfiles.files_are_as_published,
 )
 POD_CHECKS: tuple[Check, ...] = (engine_command_found, engine_port_free, *podfit.POD_CHECKS)
 CHAPTERS: tuple[tuple[Reason, tuple[Check, ...]], ...] = (
@@ -152,8 +140,20 @@ class Preflight:
         """What has been checked so far, by chapter."""
         return tuple(each for chapter in self._results for each in tuple(chapter))
 
+    @property
+    def summary(self) -> str:
+        """Every check by name: what failed, what passed, and what was not made after it."""
+        made = {each.check: "failed" if each.problem else "ok" for each in self.results}
+        names = [check.__name__ for _, checks in self._chapters for check in checks]
+        told = {
+            how: ", ".join(name for name in names if made.get(name, "not made") == how)
+            for how in ("failed", "ok", "not made")
+        }
+        return "; ".join(f"{how}: {which}" for how, which in told.items() if which)
+
     def first_problem(self) -> PreflightFailed | None:
-        """Make all checks; the sentence of the first that fails, with its reason, or None."""
+        """Make all checks; the sentence of the first that fails of each chapter, with the reason of
+        the first of them, or None."""
         threads = [
             threading.Thread(target=self._judge, args=(number,), daemon=True)
             for number in range(len(self._chapters))
@@ -162,16 +162,21 @@ class Preflight:
             thread.start()
         for thread in threads:
             thread.join()
-        for (reason, _), results in zip(self._chapters, self._results, strict=True):
-            failed = next((each for each in results if each.problem), None)
-            if failed is not None:
-                return PreflightFailed(failed.problem, reason)
-        return None
+        failed = [
+            (each.problem, reason)
+            for (reason, _), results in zip(self._chapters, self._results, strict=True)
+            for each in results
+            if each.problem
+        ]
+        if not failed:
+            return None
+        return PreflightFailed("; besides, ".join(text for text, _ in failed), failed[0][1])
 
     def _judge(self, number: int) -> None:
-        for check in self._chapters[number][1]:
+        reason, checks = self._chapters[number]
+        for check in checks:
             begun = time.monotonic()
-            problem = _said(check, self._plan) or ""
+            problem = foreign.printable(_said(check, self._plan, reason) or "")
             took = round(time.monotonic() - begun, 3)
             name = check.__name__
             self._results[number].append(Checked(check=name, problem=problem, seconds=took))
@@ -179,19 +184,24 @@ class Preflight:
                 return
 
 
-def _said(check: Check, plan: LaunchPlan) -> str | None:
+def _said(check: Check, plan: LaunchPlan, reason: Reason) -> str | None:
     """What a check says.
 
     One that the file system itself interrupts (a stale mount, an I/O error) fails with its words,
-    one that has a fault of its own fails nothing: the engine will tell.
+    and one that cannot make anything of the model's files fails. One with a fault of its own beside
+    them fails nothing: the engine will tell.
     """
     try:
         return check(plan)
     except OSError as error:
+        place = foreign.quoted(str(error.filename or plan.weights.path))
+        return f"{place} cannot be read ({error.strerror}); see the volume of {plan.weights.uri}"
+    except Exception as error:
+        _log.exception("the check %s failed by itself", check.__name__)
+        if reason is not Reason.WEIGHTS_INCOMPLETE:
+            return None
+        what = foreign.quoted(f"{type(error).__name__}: {error}")
         return (
-            f"{error.filename or plan.weights.path} cannot be read ({error.strerror}); "
-            f"see the volume of {plan.weights.uri}"
+            f"{check.__name__} cannot make sense of the files in {plan.weights.path} ({what}); copy"
+            f" them again to {plan.weights.uri}"
         )
-    except Exception:
-        _log.exception("the check %s failed by itself and is passed over", check.__name__)
-        return None

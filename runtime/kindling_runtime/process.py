@@ -30,9 +30,9 @@ def supervise(
     the process later, the reason is there.
     """
 
-    def changed(state: State) -> None:
+    def changed(state: State, checks: str) -> None:
         if state.phase in _LAST_PHASES:
-            termination.write(termination_log, state.reason, state.message)
+            termination.write(termination_log, state.reason, state.message, checks)
 
     async def run() -> State:
         return await Supervisor(

@@ -38,7 +38,10 @@ class RequestWatch:
     def order(self, order: Order) -> None:
         """Have the front do its part of an order."""
         if self._keeper is not None:
-            self._keeper.order(_FRONT_ORDERS.get(order, board.Order.REFUSE))
+            try:
+                self._keeper.order(_FRONT_ORDERS.get(order, board.Order.REFUSE))
+            except OSError as error:
+                _log.warning("the front cannot be told: no file can be written (%s)", error)
 
     def drain(self) -> None:
         """From now on it matters what runs; what was cut before does not count."""
@@ -55,14 +58,14 @@ class RequestWatch:
             if counts is None:
                 happened(Signal.UNCOUNTED)
             else:
-                cut = counts[Cell.CUT] - self._cut_before
+                cut = max(0, counts[Cell.CUT] - self._cut_before)
                 happened(Requests(counts[Cell.ACTIVE], quiet_seconds(counts), cut))
             await asyncio.sleep(_LOOK_SECONDS)
 
     def lost(self) -> int:
         """How many requests were cut since the drain began, once the engine is gone: what it was
         at is among them."""
-        return self._counted(Cell.CUT, gone=True) - self._cut_before
+        return max(0, self._counted(Cell.CUT, gone=True) - self._cut_before)
 
     def traffic(self, *, gone: bool) -> contract.Traffic | None:
         """The counts since the engine's start, None where nobody counts."""

@@ -11,6 +11,8 @@ import dataclasses
 
 import msgspec
 
+from kindling_runtime.groupload import Done, GroupLoad
+
 GROUP_PATH = "/group"
 
 _FRESH_SECONDS = 10.0
@@ -18,17 +20,24 @@ _FRESH_SECONDS = 10.0
 
 
 class Beat(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pod tells its leader; `waiting` while its engine has not been started."""
+    """What a pod tells its leader; `waiting` while its engine has not been started. The rest is of
+    its engine's load: `groupload.Done`."""
 
     rank: int
     incarnation: str
     waiting: bool
+    worked: int | None = None
+    moved: int = 0
+    loaded: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the leader has met this incarnation."""
+    """Whether the leader has met this incarnation, whether its engine has generated a token, and
+    `GroupLoad.moved`."""
 
     met: bool
+    started: bool = True
+    moved: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,6 +56,10 @@ class Roster:
         self._silence = silence_seconds
         self._heard: dict[int, _Heard] = {}
         self._met: dict[int, str] | None = None
+        self.started = False
+        """Whether the leader's engine has generated a token."""
+        self.load = GroupLoad()
+        """Of the pods that were met, the leader included."""
 
     @property
     def met(self) -> bool:
@@ -58,7 +71,9 @@ class Roster:
         if beat.rank in self._others:
             self._heard[beat.rank] = _Heard(beat.incarnation, beat.waiting, now)
         met = self._met is not None and self._met.get(beat.rank) == beat.incarnation
-        return Answer(met=met)
+        if met:
+            self.load.hear(beat.rank, Done(beat.worked, beat.moved, beat.loaded), now=now)
+        return Answer(met=met, started=self.started, moved=self.load.moved)
 
     def missing(self, *, now: float) -> tuple[int, ...]:
         """Ranks that do not wait, or have not said so lately."""

@@ -66,19 +66,23 @@ class Worked:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Idle:
-    """A loading engine has done nothing at all for so many seconds."""
+    """A loading engine has done nothing at all for so many seconds; of a group, no engine has for
+    `stuck_seconds`, and that of `pod` for longest."""
 
     seconds: int
+    pod: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EngineExited:
     """The engine is gone. `how` completes "the engine ..."; `clean` as after a wanted SIGTERM.
-    `cut` counts the requests that were cut since the drain began, those that it was at included."""
+    `cut` counts the requests that were cut since the drain began, those that it was at included.
+    `starved` if the kernel ended a process of it at the container's memory limit."""
 
     how: str
     clean: bool
     cut: int = 0
+    starved: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,6 +100,14 @@ class Requests:
     active: int
     quiet_seconds: float
     cut: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Paused:
+    """The runtime itself stood still for so many seconds: stopped, frozen, or on a machine that
+    was. Nothing was looked at meanwhile."""
+
+    seconds: float
 
 
 class Signal(enum.Enum):
@@ -125,6 +137,7 @@ Event = (
     | EngineExited
     | GroupBroken
     | Requests
+    | Paused
     | Signal
 )
 
@@ -141,7 +154,7 @@ class State:
     engine: EngineState = EngineState.ABSENT
     gathered: float | None = None
     moved: float | None = None
-    """When the loading engine last read or said something."""
+    """When the loading engine last read or wrote something."""
     first_token: float | None = None
     last_token: float | None = None
     source: EvidenceSource | None = None
@@ -176,9 +189,14 @@ class State:
         return over and (self.engine is not EngineState.RUNNING or self.order is Order.LEAVE)
 
     @property
+    def refused(self) -> bool:
+        """Whether the pod cannot run its plan, so that no engine was started."""
+        early = self.reason in {Reason.PREFLIGHT_FAILED, Reason.WEIGHTS_INCOMPLETE}
+        return self.phase is Phase.FAILED and early
+
+    @property
     def exit_code(self) -> ExitCode:
         """The runtime's exit status; meaningful once finished."""
         if self.phase is not Phase.FAILED:
             return ExitCode.CLEAN
-        failed_early = self.reason in {Reason.PREFLIGHT_FAILED, Reason.WEIGHTS_INCOMPLETE}
-        return ExitCode.PREFLIGHT if failed_early else ExitCode.ENGINE
+        return ExitCode.PREFLIGHT if self.refused else ExitCode.ENGINE

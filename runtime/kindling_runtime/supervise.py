@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from kindling_runtime import http, leftovers, preflight
+from kindling_runtime import clock, http, leftovers, preflight
 from kindling_runtime.contract import (
     BIND_HOST,
     EvidenceSource,
@@ -27,7 +27,7 @@ from kindling_runtime.contract import (
 )
 from kindling_runtime.engine import Engine
 from kindling_runtime.facts import Facts
-from kindling_runtime.group import Seat, seat_of
+from kindling_runtime.group import seat_of
 from kindling_runtime.lifecycle import Lifecycle
 from kindling_runtime.loading import LoadWatch
 from kindling_runtime.membership import Member
@@ -40,16 +40,22 @@ from kindling_runtime.state import (
     EngineState,
     Event,
     Order,
+    Paused,
     PreflightFailed,
     Signal,
     State,
+    Token,
 )
 from kindling_runtime.watch import TokenWatch
 
 _log = logging.getLogger(__name__)
 
+_BEAT_SECONDS = 1.0
 _PREFLIGHT_SECONDS = 120
 """A volume that does not answer in this time will not serve weights either."""
+
+_DEVELOPMENT = "VLLM_SERVER_DEV_MODE"
+"""Of vLLM (vllm/envs.py): serves /sleep, /collective_rpc and others without authentication."""
 
 _Result = TypeVar("_Result")
 
@@ -64,16 +70,17 @@ class Supervisor:
         version: str,
         started: float,
         shared_memory: Path,
-        changed: Callable[[State], None],
+        changed: Callable[[State, str], None],
         member: Member | None = None,
     ) -> None:
-        """`started` is when the process began (monotonic); `changed` hears of each new state.
+        """`started` is when the process began (monotonic); `changed` hears of each new state,
+        and of one that refuses what each check has said.
 
         `member` is the pod's place in its group, None where it is a replica of its own.
         """
         self._plan = plan
         self._member = member
-        self._seat = None if member is None else _seat(member, plan)
+        self._seat = None if member is None else seat_of(member, plan.probe)
         self._version = version
         self._started = started
         self._shared_memory = shared_memory
@@ -82,6 +89,7 @@ class Supervisor:
         self._state = self._lifecycle.begin()
         self._moved = asyncio.Event()
         self._start_over = asyncio.Event()
+        self._awake = clock.Awake()
         self._reaper = Reaper()
         self._engine: Engine | None = None
         self._watch: TokenWatch | None = None
@@ -104,14 +112,13 @@ class Supervisor:
         )
         async with contextlib.AsyncExitStack() as stack:
             try:
-                await stack.enter_async_context(
-                    http.serving(app, host=BIND_HOST, port=self._plan.runtime_port)
-                )
-                if self._seat is not None:
+                port, owner = self._plan.runtime_port, "runtime"
+                await stack.enter_async_context(http.serving(app, host=BIND_HOST, port=port))
+                if self._member is not None and self._seat is not None:
+                    port, owner = self._member.group.port, "group"
                     await stack.enter_async_context(self._seat.open())
             except OSError as error:
-                problem = preflight.port_taken(self._plan.runtime_port, error, owner="runtime")
-                self._happened(PreflightFailed(problem))
+                self._happened(PreflightFailed(preflight.port_taken(port, error, owner=owner)))
                 return self._state
             # 2. Live the engine's life while time passes.
             try:
@@ -175,7 +182,8 @@ class Supervisor:
         argv = await self._command()
         # 3. Start the engine. From here to `expect` nothing may be awaited.
         try:
-            told = {record.FOLDER_VARIABLE: str(self._plugin_folder())}
+            # Whatever the container says: routes for development let anybody put it to sleep.
+            told = {_DEVELOPMENT: "0", record.FOLDER_VARIABLE: str(self._plugin_folder())}
             told |= self._requests.environment
             engine = Engine.launch(argv, {**self._plan.engine.env, **told})
         except OSError as error:
@@ -186,8 +194,7 @@ class Supervisor:
         self._engine = engine
         self._happened(EngineStarted(engine.pid))
         # 4. Watch for tokens, and the others of the group, until it ends.
-        if self._member is None:
-            self._guarding.append(tasks.create_task(self._watch_load(engine)))
+        self._guarding.append(tasks.create_task(self._watch_load(engine)))
         if self._member is None or self._member.serves:
             self._watching = tasks.create_task(self._watch_tokens())
         self._guarding.append(tasks.create_task(self._requests.run(self._happened)))
@@ -228,17 +235,26 @@ class Supervisor:
 
     async def _watch_load(self, engine: Engine) -> None:
         """See whether the engine works, until its load is over."""
-        self._load = LoadWatch(engine.pid, self._plan.probe, lines=lambda: engine.lines)
-        loading = asyncio.ensure_future(self._load.run(self._happened))
+        self._load = LoadWatch(engine.pid, stuck_seconds=self._plan.probe.stuck_seconds)
+        loading = asyncio.ensure_future(self._load.run(self._loads))
         try:
             await self._start_over.wait()
         finally:
             loading.cancel()
 
+    def _loads(self, event: Event) -> None:
+        if self._seat is None:
+            self._happened(event)
+        else:
+            self._seat.loads(event, self._happened)
+
     async def _watch_tokens(self) -> None:
         limits = self._plan.probe
         prober = Prober(
-            port=self._plan.engine.port, model=self._plan.model.served_name, limits=limits
+            port=self._plan.engine.port,
+            model=self._plan.model.served_name,
+            limits=limits,
+            argv=self._plan.engine.argv,
         )
         self._watch = TokenWatch(prober, limits)
         try:
@@ -250,18 +266,28 @@ class Supervisor:
         while not self._state.finished:
             self._moved.clear()
             deadline = self._lifecycle.deadline(self._state)
-            wait = None if deadline is None else deadline - time.monotonic()
+            wait = _BEAT_SECONDS
+            if deadline is not None:
+                wait = min(wait, deadline - time.monotonic())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await self._moved.wait()
             self._happened(Signal.TICK)
 
     def _happened(self, event: Event) -> None:
+        if still := self._awake.stood_still():
+            # First: what was missed meanwhile is nobody's fault.
+            _log.warning("the runtime stood still for %.0f s", still)
+            self._happened(Paused(still))
         before = self._state
         after = self._lifecycle.advance(before, event, now=time.monotonic())
         if after is before:
             return
         self._state = after
+        if isinstance(event, Token) and self._engine is not None:
+            self._engine.served()
+            if self._seat is not None:
+                self._seat.served()
         if after.started or after.finished:
             self._start_over.set()
         self._obey(before.order)
@@ -272,7 +298,7 @@ class Supervisor:
             self._watching.cancel()
         if (before.phase, before.message) != (after.phase, after.message):
             _log.info("%s %s: %s", after.phase, after.reason, after.message)
-            self._tell(after)
+            self._tell(after, self._preflight.summary if after.refused else "")
         self._moved.set()
 
     def _obey(self, before: Order) -> None:
@@ -297,10 +323,6 @@ def _lifecycle(plan: LaunchPlan, member: Member | None, started: float) -> Lifec
         follows=member is not None and not member.serves,
         front=plan.front,
     )
-
-
-def _seat(member: Member, plan: LaunchPlan) -> Seat:
-    return seat_of(member, silence_seconds=plan.probe.wedged_seconds)
 
 
 _WATCHED = frozenset({Phase.LOADING, Phase.READY, Phase.STALLED})

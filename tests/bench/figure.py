@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class Figure:
     """One row: the median of `samples`, its spread, and what it is compared with.
 
-    `target` is in the same unit, None where there is none. `base` is a number of the same run and
+    `target` is in the same unit, None where there is none; the number should be no larger, or with
+    `at_least` no smaller. `base` is a number of the same run and
     unit that the machine's speed moves in the same way, such as one bare API write; the ratio to
     it can be compared between machines, the number itself cannot.
     """
@@ -21,6 +22,7 @@ class Figure:
     base: float | None = None
     base_name: str = ""
     note: str = ""
+    at_least: bool = False
 
     @property
     def value(self) -> float:
@@ -34,7 +36,8 @@ class Figure:
         )
         to_target = f"{self.value / self.target:.2f}" if self.target else ""
         to_base = f"{self.value / self.base:.1f} x {self.base_name}" if self.base else ""
-        target = "" if self.target is None else f"≤ {_short(self.target)}"
+        sign = "≥" if self.at_least else "≤"
+        target = "" if self.target is None else f"{sign} {_short(self.target)}"
         return (
             f"{self.name} ({self.unit})",
             _short(self.value),

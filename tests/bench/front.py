@@ -22,6 +22,7 @@ from typing import Final
 import aiohttp
 from aiohttp import web
 from tests.bench.switched import FRONT, HEADER
+from tests.support.engine.plans import ON_CPU
 from tests.support.engine.pod import free_ports
 from tests.support.onenode import ROOT
 from tests.support.tinymodel.architectures import Architecture
@@ -47,12 +48,7 @@ def engine(vllm: str, folder: Path, port: int) -> Iterator[None]:
     """vLLM with the tiny model, from its first answer on; raises TimeoutError."""
     make_model(folder / "tiny", Architecture.QWEN3)
     environment = {
-        "OMP_NUM_THREADS": "1",
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_HOST_IP": "127.0.0.1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "HF_HUB_OFFLINE": "1",
+        **ON_CPU,
         "PYTHONPATH": f"{ROOT}:{ROOT / 'runtime'}",
         FOLDER_VARIABLE: str(folder),
     }

@@ -102,6 +102,22 @@ def shown(seen: Snapshot, body: Object) -> Snapshot:
     return replace(seen, children={key: (child(body, CONFIG_MAP),)})
 
 
+async def test_any_text_arrives_as_it_was_sent(client: Interrupted, namespace: str) -> None:
+    """Applies are YAML to the API server: gloo ends its errors with a picture, users write them."""
+    text = "".join(map(chr, [*range(0x20, 0x180), 0x2028, 0xFEFF, 0xFFFD, 0x1F3D6, 0x10FFFF]))
+    said = {"text": f'{text}\t\n\r\\ud83d "', "b": "\U0001f600"}
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "said", "namespace": namespace},
+        "data": said,
+    }
+
+    await client.apply(body, CONFIG_MAP, manager="test")
+
+    assert (await client.get(CONFIG_MAP, namespace, "said"))["data"] == said
+
+
 async def test_what_is_there_already_is_not_written(
     client: Interrupted, kube: Admin, seen: Snapshot, namespace: str
 ) -> None:

@@ -8,9 +8,7 @@ from tests.support.fixtures import Engine
 from tests.support.install import OPERATOR_USER
 from tests.support.kube import AWAY, POD, Kube, Object
 from tests.support.onenode import Cluster
-from tests.support.traffic import flowing
-
-from kindling_operator.model import names
+from tests.support.traffic import address, flowing
 
 pytestmark = pytest.mark.cluster
 
@@ -24,8 +22,7 @@ DOWN_SECONDS = 15
 @pytest.fixture
 def url(shared_engine: Engine, kube: Kube) -> str:
     """The shared model's endpoint by its Service's address."""
-    service = kube.have(names.SERVICE, shared_engine.name, shared_engine.namespace)
-    return f"http://{service['spec']['clusterIP']}:8000/v1"
+    return address(kube, shared_engine.name, shared_engine.namespace)
 
 
 def pod_of(kube: Kube, engine: Engine) -> Object:

@@ -26,32 +26,7 @@ def folder(cluster: Cluster, kube: Kube, namespace: str) -> Iterator[str]:
     volume = f"{namespace}-cache"
     path = f"/var/lib/kindling/volumes/{volume}"
     cluster.node("install", "-d", "-m", "0777", path)
-    modes = ["ReadWriteMany"]
-    storage = {"storage": "1Gi"}
-    kube.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": volume},
-            "spec": {
-                "accessModes": modes,
-                "capacity": storage,
-                "persistentVolumeReclaimPolicy": "Retain",
-                "hostPath": {"path": path, "type": "Directory"},
-            },
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": CACHE, "namespace": namespace},
-            "spec": {
-                "accessModes": modes,
-                "storageClassName": "",
-                "volumeName": volume,
-                "resources": {"requests": storage},
-            },
-        },
-    )
+    kube.apply(*manifests.writable(CACHE, namespace, volume=volume, path=path))
     yield path
     kube.delete(CLAIM, CACHE, namespace)
     kube.delete(VOLUME, volume)

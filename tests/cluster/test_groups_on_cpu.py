@@ -14,11 +14,13 @@ from typing import Final
 import msgspec
 import pytest
 from tests.support import manifests
+from tests.support.faultpage import Fault
 from tests.support.fixtures import CLAIM_NAME, READY_SECONDS
 from tests.support.install import NAMESPACE, OPERATOR, Images, wait_for_operator
 from tests.support.kube import MODEL, NODE, POD, Kube, KubectlError, Object
 from tests.support.onenode import Cluster
 from tests.support.openai_access import client
+from tests.support.shown import shown
 from tests.support.waiting import until
 
 from kindling_operator.apply.needs import stamped
@@ -174,7 +176,7 @@ def test_a_stranger_reaches_no_port_of_the_group_but_the_two(
 
 
 def test_when_one_engine_dies_both_start_again_on_the_same_nodes(
-    pair: str, cluster: Cluster, kube: Kube, namespace: str
+    pair: str, cluster: Cluster, kube: Kube, namespace: str, fault: Fault
 ) -> None:
     before = {pod["metadata"]["uid"] for pod in members(kube, namespace)}
     victims = [
@@ -184,6 +186,10 @@ def test_when_one_engine_dies_both_start_again_on_the_same_nodes(
     ]
     assert victims, cluster.processes(members(kube, namespace)[1])
     cluster.node("kill", "-KILL", *map(str, victims))
+    follower = members(kube, namespace)[1]["metadata"]["name"]
+    shown(kube, NAME, namespace, reason="EngineFailed", words=f"The engine of {follower} ").into(
+        fault, "group of two pods: the follower's engine is killed"
+    )
 
     until(
         "both containers to have started again",

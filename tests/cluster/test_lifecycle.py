@@ -7,13 +7,15 @@ import time
 
 import pytest
 from tests.support import faults, manifests
+from tests.support.faultpage import Fault
 from tests.support.fixtures import GONE_SECONDS, READY_SECONDS, Engine
 from tests.support.install import Images
 from tests.support.kube import MODEL, POD, Kube, Object, conditions
 from tests.support.onenode import Cluster
 from tests.support.openai_access import client
 from tests.support.phases import recorded
-from tests.support.traffic import flowing
+from tests.support.shown import shown
+from tests.support.traffic import address, flowing
 from tests.support.waiting import until
 
 from kindling_operator.model import names
@@ -47,18 +49,12 @@ def only_pod(kube: Kube, namespace: str) -> Object:
     return faults.serving_pod(kube, NAME, namespace)
 
 
-def cluster_url(kube: Kube, namespace: str) -> str:
-    """The endpoint by address: the cluster's names are not known outside of its pods."""
-    service = kube.have(names.SERVICE, NAME, namespace)
-    return f"http://{service['spec']['clusterIP']}:8000/v1"
-
-
 def test_a_change_of_spec_rolls_out_without_a_failed_request(
     moving: Engine, kube: Kube, cluster: Cluster
 ) -> None:
     namespace = moving.namespace
     old = only_pod(kube, namespace)
-    url = cluster_url(kube, namespace)
+    url = address(kube, NAME, namespace)
     with flowing(cluster, url, NAME) as traffic, recorded(kube, NAME, namespace) as recording:
         kube.apply(spec(namespace, context=4096))
         until(
@@ -125,13 +121,31 @@ def test_a_deleted_pod_finishes_its_stream(moving: Engine, kube: Kube) -> None:
     kube.wait_condition(NAME, namespace, type="Ready", seconds=READY_SECONDS)
 
 
+def test_an_engine_that_hangs_is_named_and_goes_on_once_it_can(
+    moving: Engine, kube: Kube, cluster: Cluster, fault: Fault
+) -> None:
+    pod = only_pod(kube, moving.namespace)
+    core = faults.engine_core(cluster, pod)
+    faults.stop(cluster, core)
+    try:
+        seen = shown(kube, NAME, moving.namespace, reason="EngineStalled", words="showed no token")
+    finally:
+        faults.go_on(cluster, core)
+    seen.into(fault, "engine core: kill -STOP, then -CONT")
+    kube.wait_condition(NAME, moving.namespace, type="Ready", seconds=60)
+    assert faults.restarts(only_pod(kube, moving.namespace)) == faults.restarts(pod)
+
+
 def test_a_killed_engine_is_named_and_comes_back(
-    moving: Engine, kube: Kube, cluster: Cluster
+    moving: Engine, kube: Kube, cluster: Cluster, fault: Fault
 ) -> None:
     namespace = moving.namespace
     pod = only_pod(kube, namespace)
     faults.kill_engine(cluster, pod)
     name = pod["metadata"]["name"]
+    shown(kube, NAME, namespace, reason="EngineFailed", words="SIGKILL").into(
+        fault, "API server of vLLM: kill -9, then serving again"
+    )
     ended = until(
         f"the engine container of {name} to be restarted",
         lambda: _last_end(kube.have(POD, name, namespace)),

@@ -194,7 +194,8 @@ def test_the_replica_of_a_lost_node_moves_to_another(kube: Kube, namespace: str)
     lost, stays = places(kube, namespace, "loss")
     every = {f"place-loss-{number}" for number in range(POOLS["loss"])}
     [spare] = every - {lost, stays}
-    before = kube.have(MODEL, "loss", namespace)["status"]["plan"]["revision"]
+    placed = kube.wait_condition("loss", namespace, type="Scheduled", seconds=SECONDS)
+    before = placed["status"]["plan"]["revision"]
 
     fakenodes.remove(kube, lost)
 

@@ -19,7 +19,7 @@ from tests.support.install import Images
 from tests.support.kube import MODEL, NODE, POD, Kube, Object, conditions
 from tests.support.onenode import Cluster
 from tests.support.phases import recorded
-from tests.support.traffic import flowing
+from tests.support.traffic import address, flowing
 from tests.support.waiting import until
 
 from kindling_operator.model import names
@@ -169,6 +169,7 @@ def test_with_one_spare_the_new_replica_comes_first_and_proves_itself(
     assert count >= 1
 
 
+@pytest.mark.slow
 def test_two_replicas_without_a_spare_change_one_after_the_other(
     first: str, kube: Kube, cluster: Cluster, namespace: str, free_millis: int
 ) -> None:
@@ -198,6 +199,7 @@ def test_two_replicas_without_a_spare_change_one_after_the_other(
     assert "take the places of older ones in turn, as there is no room for all 2" in told[0].message
 
 
+@pytest.mark.slow
 def test_one_replica_without_a_spare_stays_until_a_downtime_is_accepted(
     first: str, kube: Kube, cluster: Cluster, namespace: str, free_millis: int
 ) -> None:
@@ -238,6 +240,5 @@ def test_one_replica_without_a_spare_stays_until_a_downtime_is_accepted(
 @contextmanager
 def traffic(kube: Kube, cluster: Cluster, namespace: str) -> Iterator[Any]:
     """Requests through the Service's address, one after the other."""
-    service = kube.have(names.SERVICE, NAME, namespace)
-    with flowing(cluster, f"http://{service['spec']['clusterIP']}:8000/v1", NAME) as flow:
+    with flowing(cluster, address(kube, NAME, namespace), NAME) as flow:
         yield flow

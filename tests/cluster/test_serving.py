@@ -1,7 +1,5 @@
 """A model that serves: what a person sees while it starts, and who can talk to it then."""
 
-import re
-
 import pytest
 from tests.support import manifests
 from tests.support.demo.inside import chat_inside
@@ -10,23 +8,13 @@ from tests.support.install import Images
 from tests.support.kube import COMMON_KINDS, MODEL, POD, SCALER, SLICE, Kube, conditions, owner_uid
 from tests.support.openai_access import client
 from tests.support.phases import Phase
+from tests.support.shown import columns
 
 from kindling_operator.model import names
 
 pytestmark = pytest.mark.cluster
 
 QUESTION = "Tell me about the node."
-
-
-def columns(table: str) -> dict[str, str]:
-    """The one row of what `kubectl get` printed, by the column's title."""
-    title, row = table.splitlines()
-    starts = [match.start() for match in re.finditer(r"\S+(?: \S+)*", title)]
-    ends = [*starts[1:], None]
-    return {
-        title[start:end].strip(): row[start:end].strip()
-        for start, end in zip(starts, ends, strict=True)
-    }
 
 
 def test_get_shows_the_promised_columns(shared_engine: Engine, kube: Kube) -> None:

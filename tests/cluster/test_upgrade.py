@@ -157,6 +157,7 @@ def test_a_deleted_status_is_written_again_and_changes_nothing(
     assert len(_revisions(kube, namespace)) == 1
 
 
+@pytest.mark.slow
 def test_a_second_replica_is_made_as_the_first_was(
     upgraded: Images, steady: Engine, before: Object, kube: Kube
 ) -> None:
@@ -185,6 +186,7 @@ def test_a_second_replica_is_made_as_the_first_was(
     )
 
 
+@pytest.mark.slow
 def test_replan_takes_the_new_rendering(upgraded: Images, steady: Engine, kube: Kube) -> None:
     namespace = steady.namespace
     old = serving_pod(kube, NAME, namespace)

@@ -63,6 +63,7 @@ CASES: Final = (
     Case("flint-busy", "h200"),
     Case("flint-many", "b200"),
     Case("flint-pair", "h100"),
+    Case("flint-cached", "h200"),
     Case("flint-bare", "h200"),
     Case("flint-bare", "h100"),
     Case("inkling", "gb200"),

@@ -5,10 +5,13 @@ Of the published config.json only the counts of layers and experts are changed. 
 the words w0 to w199999 and the marks that vLLM's renderer of Inkling asks for.
 """
 
+import importlib
 import json
 import sys
 from pathlib import Path
 from typing import Any, Final
+
+words: Any = importlib.import_module("word_tokenizer")  # beside this script
 
 LAYERS: Final = 12
 EXPERTS: Final = 8
@@ -63,34 +66,11 @@ def model_config() -> dict[str, Any]:
     }
 
 
-def tokenizer() -> dict[str, Any]:
-    """A word-level tokenizer.json."""
-    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    marks = sorted(MARKS.items(), key=lambda mark: mark[1])
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            {"id": number, "content": text, "special": True} | plain for text, number in marks
-        ],
-        "normalizer": None,
-        "pre_tokenizer": {"type": "WhitespaceSplit"},
-        "post_processor": None,
-        "decoder": None,
-        "model": {
-            "type": "WordLevel",
-            "vocab": {f"w{number}": number for number in range(200_000)} | MARKS,
-            "unk_token": "w0",
-        },
-    }
-
-
 def make(folder: Path) -> None:
     """Write the folder, made if missing."""
     files: dict[str, Any] = {
         "config.json": model_config(),
-        "tokenizer.json": tokenizer(),
+        "tokenizer.json": words.tokenizer(200_000, MARKS),
         "tokenizer_config.json": {
             "tokenizer_class": "PreTrainedTokenizerFast",
             "model_max_length": 1048576,

@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -50,18 +50,25 @@ def inside(
     *command: str,
     given: str = "",
     volumes: Mapping[Path, str] | None = None,
+    writable: Mapping[Path, str] | None = None,
+    prefix: Sequence[str] = (),
     seconds: int = COMMAND_SECONDS,
 ) -> str:
-    """stdout of a command in a container, as the image's own user; `volumes` are read only."""
+    """stdout of a command in a container, as the image's own user; `volumes` are read only.
+
+    `prefix` comes before the program that enters the container.
+    """
     mounts = [f"--volume={folder}:{at}:ro" for folder, at in (volumes or {}).items()]
-    return _buildah(
-        "run", "--isolation", "chroot", *mounts, name, "--", *command, given=given, seconds=seconds
-    )
+    mounts += [f"--volume={folder}:{at}" for folder, at in (writable or {}).items()]
+    entering = ("run", "--isolation", "chroot", *mounts, name, "--")
+    return _buildah(*entering, *command, given=given, prefix=prefix, seconds=seconds)
 
 
-def _buildah(*arguments: str, given: str = "", seconds: int = COMMAND_SECONDS) -> str:
+def _buildah(
+    *arguments: str, given: str = "", prefix: Sequence[str] = (), seconds: int = COMMAND_SECONDS
+) -> str:
     done = subprocess.run(
-        [ROOT / "images" / "lib" / "buildah", *arguments],
+        [*prefix, ROOT / "images" / "lib" / "buildah", *arguments],
         env={**os.environ, "CACHE": str(cache_folder())},
         input=given,
         capture_output=True,

@@ -60,3 +60,17 @@ def test_runs_as_the_user_without_rights(reference: str) -> None:
     with container(reference) as name:
         assert inside(name, "id", "-u").strip() == "65532"
         assert inside(name, "kindling-runtime", "version").startswith("kindling-runtime 0.")
+
+
+def test_sigterm_before_the_first_line_of_python_is_kept(reference: str) -> None:
+    """As process 1 it would be lost, and the pod would stay for all of its grace period."""
+    script = (
+        "import signal, subprocess, time\n"
+        "open('/tmp/plan', 'w').write('{}')\n"
+        "runtime = subprocess.Popen(['kindling-runtime', 'serve', '--plan', '/tmp/plan'])\n"
+        "time.sleep(0.03)\n"
+        "runtime.send_signal(signal.SIGTERM)\n"
+        "print(runtime.wait())\n"
+    )
+    with container(reference) as name:
+        assert inside(name, "python", "-", given=script).split()[-1] == "64"

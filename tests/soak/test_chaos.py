@@ -15,7 +15,7 @@ from tests.support.fixtures import READY_SECONDS
 from tests.support.install import Images
 from tests.support.kube import POD, Kube
 from tests.support.onenode import Cluster
-from tests.support.traffic import Traffic, flowing
+from tests.support.traffic import Traffic, address, flowing
 from tests.support.waiting import until
 
 from kindling_operator.model import names
@@ -86,8 +86,7 @@ def test_random_faults_under_a_light_load(
     chance = random.Random(seed)
     kube.apply(manifests.tiny(NAME, namespace, rollout={"drainDeadline": "30s"}))
     kube.wait_condition(NAME, namespace, type="Ready", seconds=READY_SECONDS)
-    service = kube.have(names.SERVICE, NAME, namespace)
-    url = f"http://{service['spec']['clusterIP']}:8000/v1"
+    url = address(kube, NAME, namespace)
     possible = kinds(cluster, kube, namespace)
     happened: list[Fault] = []
     with flowing(cluster, url, NAME) as traffic:

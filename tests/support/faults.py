@@ -53,14 +53,38 @@ def kill_operator(cluster: Cluster, kube: Kube) -> None:
     """SIGKILL the operator's process, and wait until its container was started again."""
     pod = operator_pod(kube)
     for pid in cluster.processes(pod):
-        cluster.node("kill", "-KILL", str(pid))
+        kill(cluster, pid)
     wait_restarted(kube, pod)
 
 
 def kill_engine(cluster: Cluster, pod: Object) -> None:
     """SIGKILL the engine that the runtime (the pod's first process) has started."""
     _, engine = list(cluster.processes(pod))[:2]
-    cluster.node("kill", "-KILL", str(engine))
+    kill(cluster, engine)
+
+
+def engine_core(cluster: Cluster, pod: Object) -> int:
+    """The process (of the node) in which vLLM schedules; its server lives on without it."""
+    found = [
+        pid for pid, name in cluster.processes(pod).items() if name.startswith("VLLM::EngineC")
+    ]
+    assert len(found) == 1, cluster.processes(pod)
+    return found[0]
+
+
+def stop(cluster: Cluster, pid: int) -> None:
+    """SIGSTOP: it stays, and does nothing."""
+    cluster.node("kill", "-STOP", str(pid))
+
+
+def go_on(cluster: Cluster, pid: int) -> None:
+    """SIGCONT."""
+    cluster.node("kill", "-CONT", str(pid))
+
+
+def kill(cluster: Cluster, pid: int) -> None:
+    """SIGKILL."""
+    cluster.node("kill", "-KILL", str(pid))
 
 
 def restarts(pod: Object) -> int:

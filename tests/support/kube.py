@@ -256,7 +256,7 @@ class Kube:
             if event.get("regarding", {}).get("kind") == kind
             and event["regarding"].get("name") == name
         ]
-        return sorted(found, key=lambda event: str(event["metadata"]["creationTimestamp"]))
+        return sorted(found, key=lambda event: str(event["eventTime"]))
 
     def warnings(self, namespace: str) -> tuple[str, ...]:
         """The Warning events of a namespace, each as one line."""

@@ -65,19 +65,38 @@ def merged(base: Object, over: Object) -> Object:
     return result
 
 
-def claim(name: str, namespace: str, *, volume: str) -> Object:
+def claim(
+    name: str, namespace: str, *, volume: str, mode: str = "ReadOnlyMany", storage: str = "1Mi"
+) -> Object:
     """A claim of a volume that exists already."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {
-            "accessModes": ["ReadOnlyMany"],
+            "accessModes": [mode],
             "storageClassName": "",
             "volumeName": volume,
-            "resources": {"requests": {"storage": "1Mi"}},
+            "resources": {"requests": {"storage": storage}},
         },
     }
+
+
+def writable(name: str, namespace: str, *, volume: str, path: str) -> tuple[Object, Object]:
+    """A volume that is a folder of the node, and a claim of it by which pods write there."""
+    mode, storage = "ReadWriteMany", "1Gi"
+    made = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": volume},
+        "spec": {
+            "accessModes": [mode],
+            "capacity": {"storage": storage},
+            "persistentVolumeReclaimPolicy": "Retain",
+            "hostPath": {"path": path, "type": "Directory"},
+        },
+    }
+    return made, claim(name, namespace, volume=volume, mode=mode, storage=storage)
 
 
 def restricted_pod(name: str, namespace: str, *, image: str, command: list[str]) -> Object:

@@ -4,7 +4,8 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Final
@@ -63,6 +64,29 @@ def run(
         tail = "\n".join([*told[-20:], *out.splitlines()[-5:]])
         raise CommandError(f"{' '.join(map(str, command))} ended with {code}:\n{tail}")
     return out
+
+
+@contextmanager
+def heard(
+    command: Sequence[str], hear: Callable[[str], None], *, seconds: float, ends: bool = False
+) -> Iterator[None]:
+    """Run a program while the block runs and hear each line as it comes. Then it is told to end,
+    unless it `ends` by itself, and is heard for at most `seconds` more."""
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        reader = threading.Thread(target=_hear, args=(process.stdout, hear), daemon=True)
+        reader.start()
+        try:
+            yield
+        finally:
+            if not ends:
+                process.terminate()
+            reader.join(timeout=seconds)
+
+
+def _hear(lines: IO[str], hear: Callable[[str], None]) -> None:
+    for line in lines:
+        hear(line)
 
 
 def _tell(stream: IO[str], told: list[str], say: Say | None) -> None:

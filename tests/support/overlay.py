@@ -1,4 +1,5 @@
-"""Another version of an image, made in the registry: one more layer with other files in it.
+"""Another version of an image, made in the registry: one more layer with other files in it, or the
+same layers with other environment variables.
 
 Takes a second where a rebuild takes minutes. Speaks the OCI distribution API over plain HTTP, as
 the cluster's own registry does.
@@ -28,21 +29,44 @@ def overlaid(reference: str, files: Mapping[str, bytes]) -> str:
     `reference` is HOST:PORT/NAME@DIGEST of an OCI image, and so is the result. Byte code of a
     replaced Python file is removed: images hold it unchecked, it would win over the new source.
     """
-    image, digest = reference.split("@")
-    host, _, name = image.partition("/")
-    repository = f"http://{host}/v2/{name}/"
-    manifest = json.loads(_call(f"{repository}manifests/{digest}", accept=_MANIFEST))
-    config = json.loads(_call(f"{repository}blobs/{manifest['config']['digest']}"))
+    repository, manifest, config = _read(reference)
     tar = _layer(files)
     layer = gzip.compress(tar, mtime=0)
     config["rootfs"]["diff_ids"].append(_digest(tar))
     config.setdefault("history", []).append({"created_by": "tests/support/overlay.py"})
     manifest["layers"].append(_uploaded(repository, layer, kind=_LAYER))
+    return _written(reference, repository, manifest, config)
+
+
+def with_environment(reference: str, variables: Mapping[str, str]) -> str:
+    """A copy of an image with these variables, as somebody's own runtime image has them (a mirror
+    of the hub, a proxy)."""
+    repository, manifest, config = _read(reference)
+    settings: dict[str, Any] = config.setdefault("config", {})
+    kept = [each for each in settings.get("Env", ()) if each.partition("=")[0] not in variables]
+    settings["Env"] = [*kept, *(f"{name}={value}" for name, value in variables.items())]
+    return _written(reference, repository, manifest, config)
+
+
+def _read(reference: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Address of the image's repository, its manifest, its config."""
+    image, digest = reference.split("@")
+    host, _, name = image.partition("/")
+    repository = f"http://{host}/v2/{name}/"
+    manifest = json.loads(_call(f"{repository}manifests/{digest}", accept=_MANIFEST))
+    config = json.loads(_call(f"{repository}blobs/{manifest['config']['digest']}"))
+    return repository, manifest, config
+
+
+def _written(
+    reference: str, repository: str, manifest: dict[str, Any], config: dict[str, Any]
+) -> str:
+    """Push both; the reference of the copy."""
     kind = manifest["config"]["mediaType"]
     manifest["config"] = _uploaded(repository, json.dumps(config).encode(), kind=kind)
     body = json.dumps(manifest).encode()
     _call(f"{repository}manifests/{_digest(body)}", body=body, kind=_MANIFEST)
-    return f"{image}@{_digest(body)}"
+    return f"{reference.partition('@')[0]}@{_digest(body)}"
 
 
 def _layer(files: Mapping[str, bytes]) -> bytes:

@@ -83,6 +83,12 @@ MODEL: Final = {
         _OBJECT_NAME,
         "My_Claim",
     ),
+    "a cache of nothing": Refusal(
+        flint(model={"weights": {"cacheClaim": "weights", "cacheMaxBytes": "0"}}),
+        "spec.model.weights.cacheMaxBytes",
+        _POSITIVE,
+        "0",
+    ),
     "a Secret key that is no key": Refusal(
         flint(model={"weights": {"tokenSecretRef": {"name": "hf", "key": "a/b"}}}),
         "spec.model.weights.tokenSecretRef.key",
@@ -307,6 +313,12 @@ CACHE: Final = {
         "spec.cache.objectStore.identity.aws.roleArn",
         "write the role's ARN, such as arn:aws:iam::123456789012:role/kv-cache",
         "role/kv",
+    ),
+    "a role with a colon too many": Refusal(
+        store(identity={"aws": {"roleArn": ": arn:aws:iam::123456789012:role/kv"}}),
+        "spec.cache.objectStore.identity.aws.roleArn",
+        "write the role's ARN, such as arn:aws:iam::123456789012:role/kv-cache",
+        ": arn:aws:iam::123456789012:role/kv",
     ),
     "an e-mail of a person": Refusal(
         store("gs://kv", {"gcp": {"serviceAccount": "kv@example.com"}}),

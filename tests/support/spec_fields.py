@@ -136,6 +136,10 @@ CHANGES: Final[Mapping[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "spec.model.checkpoint": ({}, {"model": {"checkpoint": "NVFP4"}}),
     "spec.model.custom": ({}, {"model": {"custom": {"contextLength": 2048}}}),
     "spec.model.weights.cacheClaim": ({}, _weights(cacheClaim="weights")),
+    "spec.model.weights.cacheMaxBytes": (
+        _hub(cacheClaim="weights"),
+        _hub(cacheClaim="weights", cacheMaxBytes="2Ti"),
+    ),
     "spec.model.weights.revision": (_hub(), _hub(revision="one")),
     "spec.model.weights.tokenSecretRef.key": (_token("hf", "token"), _token("hf", "other")),
     "spec.model.weights.tokenSecretRef.name": (_token("hf", "token"), _token("other", "token")),

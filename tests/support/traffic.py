@@ -9,17 +9,18 @@ import argparse
 import http.client
 import json
 import signal
-import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import IO, Final
+from typing import Final
 from urllib.parse import urlsplit
 
-from tests.support.onenode import ROOT, Cluster
+from tests.support.kube import Kube
+from tests.support.onenode import Cluster, heard
 from tests.support.waiting import until
+
+from kindling_operator.model import names
 
 ANSWER_SECONDS: Final = 60
 
@@ -48,6 +49,10 @@ class Traffic:
     def failures(self) -> list[Answer]:
         return [answer for answer in self.answers if not answer.served]
 
+    def hear(self, line: str) -> None:
+        """A line of the process that asks."""
+        self.answers.append(Answer(**json.loads(line)))
+
     def wait_for(self, more: int) -> None:
         """Wait until `more` requests have been answered from now on, well or not."""
         wanted = len(self.answers) + more
@@ -59,6 +64,12 @@ class Traffic:
         )
 
 
+def address(kube: Kube, name: str, namespace: str) -> str:
+    """Base URL of a model's API by address: names of the cluster are not known outside of pods."""
+    service = kube.have(names.SERVICE, name, namespace)
+    return f"http://{service['spec']['clusterIP']}:8000/v1"
+
+
 @contextmanager
 def flowing(cluster: Cluster, url: str, model: str, *, every: float = 0.4) -> Iterator[Traffic]:
     """Send requests to `url` (…/v1) from inside the cluster's network while the block runs.
@@ -67,21 +78,9 @@ def flowing(cluster: Cluster, url: str, model: str, *, every: float = 0.4) -> It
     """
     command = cluster.python("tests.support.traffic", url, model, f"--every={every}")
     traffic = Traffic()
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        reader = threading.Thread(target=_collect, args=(process.stdout, traffic), daemon=True)
-        reader.start()
-        try:
-            traffic.wait_for(1)
-            yield traffic
-        finally:
-            process.terminate()
-            reader.join(timeout=ANSWER_SECONDS + 10)
-
-
-def _collect(lines: IO[str], traffic: Traffic) -> None:
-    for line in lines:
-        traffic.answers.append(Answer(**json.loads(line)))
+    with heard(command, traffic.hear, seconds=ANSWER_SECONDS + 10):
+        traffic.wait_for(1)
+        yield traffic
 
 
 def ask(url: str, model: str, *, tokens: int = 4) -> Answer:

@@ -27,6 +27,10 @@ it runs with. Lists are comma-separated. Read by kindling_operator/settings.py.
   value: {{ .Values.developmentStore | quote }}
 - name: KINDLING_PROVE_ENDPOINT
   value: {{ .Values.proveEndpoint | quote }}
+- name: KINDLING_CACHE_CLAIM
+  value: {{ .Values.weights.cacheClaim | quote }}
+- name: KINDLING_CACHE_MAX_BYTES
+  value: {{ .Values.weights.cacheMaxBytes | quote }}
 - name: KINDLING_RUNTIMES
   value: {{ .Values.runtimes | toJson | quote }}
 - name: KINDLING_LEASE_NAME

@@ -15,6 +15,9 @@ _ABSENT: Final = object()
 _ZERO: Final[tuple[object, ...]] = (None, False, 0, "", {}, [], ())
 """Values that the API server drops from an object when a field is declared `omitempty`."""
 
+_KEYS: Final = ("mountPath", "name")
+"""What server-side apply tells items of a list apart by, as far as what we render has them."""
+
 _ATOMIC: Final = frozenset({"selector", "matchLabels", "nodeSelector"})
 """Maps that server-side apply replaces whole (x-kubernetes-map-type: atomic): one key more selects
 other pods or nodes, so these must be equal."""
@@ -58,18 +61,20 @@ def _field(key: str, observed: object, desired: object) -> bool:
 
 
 def _list_contains(observed: Sequence[Any], desired: Sequence[Any]) -> bool:
-    if _named(desired):
-        # A map in list's clothes, such as containers: others may add items, and order is theirs.
-        by_name = {item["name"]: item for item in observed if _has_name(item)}
-        return all(
-            item["name"] in by_name and contains(by_name[item["name"]], item) for item in desired
-        )
-    return len(observed) == len(desired) and all(map(contains, observed, desired))
+    key = _key(desired)
+    if key is None:
+        return len(observed) == len(desired) and all(map(contains, observed, desired))
+    # A map in list's clothes, such as containers: others may add items, and order is theirs.
+    there = {item[key]: item for item in observed if isinstance(item, Mapping) and key in item}
+    return all(item[key] in there and contains(there[item[key]], item) for item in desired)
 
 
-def _named(items: Sequence[Any]) -> bool:
-    return bool(items) and all(map(_has_name, items))
-
-
-def _has_name(item: object) -> bool:
-    return isinstance(item, Mapping) and isinstance(item.get("name"), str)
+def _key(items: Sequence[Any]) -> str | None:
+    """What tells the items of a list apart, None where nothing does. A volume may be mounted twice,
+    so that the name of a mount is none."""
+    for key in _KEYS:
+        texts = [item.get(key) for item in items if isinstance(item, Mapping)]
+        told = {text for text in texts if isinstance(text, str)}
+        if items and len(told) == len(items):
+            return key
+    return None

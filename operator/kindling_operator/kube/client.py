@@ -14,6 +14,7 @@ from kubernetes.aio.dynamic import DynamicClient
 from kubernetes.aio.dynamic.resource import Resource
 
 from kindling_operator import __version__
+from kindling_operator.kube.applytext import CONTENT_TYPE, apply_text
 from kindling_operator.kube.errors import FencedError, KubeError, NotFoundError, translate
 from kindling_operator.kube.fence import Fence
 from kindling_operator.kube.kinds import CLUSTER_SCOPED
@@ -277,14 +278,21 @@ class Kube:
         verb: str = "apply",
         force: bool = True,
     ) -> Body:
-        body = dict(manifest)
+        metadata, text = manifest["metadata"], apply_text(manifest)
+        path = resource.path(name=metadata["name"], namespace=metadata.get("namespace"))
         return await self._call(
             verb,
             kind.kind,
-            lambda t: self._dynamic.server_side_apply(
-                resource, body=body, field_manager=manager, force_conflicts=force, **t
+            lambda t: self._dynamic.request(
+                "patch",
+                path,
+                body=text,
+                content_type=CONTENT_TYPE,
+                field_manager=manager,
+                force_conflicts=force,
+                **t,
             ),
-            what=f"{verb} {kind.kind} {_path(body)}",
+            what=f"{verb} {kind.kind} {_path(manifest)}",
         )
 
     async def _call(
@@ -344,7 +352,7 @@ def _fresh(query: dict[str, Any]) -> dict[str, Any]:
     return {**query, "header_params": dict(query["header_params"])}
 
 
-def _path(body: Body) -> str:
+def _path(body: Mapping[str, Any]) -> str:
     metadata = body.get("metadata", {})
     return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
 

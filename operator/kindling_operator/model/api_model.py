@@ -10,6 +10,7 @@ from kindling_operator.model.architecture import Architecture, CheckpointName
 from kindling_operator.model.fields import (
     SUBDOMAIN,
     ObjectName,
+    Quantity,
     Revision,
     Rule,
     SecretKey,
@@ -109,7 +110,15 @@ class Weights(Spec, frozen=True, kw_only=True):
         ObjectName | None,
         doc(
             "PersistentVolumeClaim of this namespace that keeps downloads and compiled kernels."
-            " Default: the pod's own ephemeral volume."
+            " Default: the chart's `weights.cacheClaim`, else the pod's own ephemeral volume."
+        ),
+    ] = None
+    cache_max_bytes: Annotated[
+        Quantity | None,
+        doc(
+            "Space that weights and kernels may take in the claim, such as 2Ti, looked at before"
+            " each download of this model. Default: the chart's `weights.cacheMaxBytes`, else what"
+            " the volume has."
         ),
     ] = None
 

@@ -93,6 +93,7 @@ class Reason(StrEnum):
     ROLLING_OUT = "RollingOut"
     COMPLETE = "Complete"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
+    FAILED = "Failed"
     ROLLED_BACK = "RolledBack"
     HELD = "Held"
     APPLY_REFUSED = "ApplyRefused"
@@ -179,8 +180,11 @@ class Condition(Struct, frozen=True, kw_only=True, rename="camel"):
     ]
 
 
-_UNSHOWN: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
-"""Colours of a terminal, and control characters that are no white space (C0, DEL, C1)."""
+_UNSHOWN: Final = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]"
+)
+"""Colours of a terminal, control characters that are no white space (C0, DEL, C1), and halves of
+characters."""
 
 
 def fit_message(message: str) -> str:

@@ -128,6 +128,15 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
         ),
         remedy="Read the message of Available; correct the spec.",
     ),
+    Reason.FAILED: ReasonRow(
+        on=false_for(C.PROGRESSING),
+        example=(
+            "Revision flint-9c41d2a07b has failed, as pod flint-9c41d2a07b-x7k2p (restarts: 5, the"
+            " last ended with exit code 70: CUDA error) does not stay up: correct what that names,"
+            " or the spec; it is tried on with pauses of 5 minutes."
+        ),
+        remedy="Read the message of Available; correct the spec, the image or the node.",
+    ),
     Reason.ROLLED_BACK: ReasonRow(
         on=false_for(C.PROGRESSING, C.PLAN_CURRENT),
         example=(
@@ -227,8 +236,8 @@ ROWS: Final[Mapping[Reason, ReasonRow]] = {
     Reason.ENGINE_STALLED: ReasonRow(
         on=false_for(C.AVAILABLE),
         example=(
-            "flint-9c41d2a07b-x7k2p has generated no token for 60s although it was asked to, and "
-            "is being restarted."
+            "flint-9c41d2a07b-x7k2p: the engine showed no token in 2 looks in a row: it did not"
+            " answer a one-token request within 10 s; it is started again unless one comes."
         ),
         remedy="Nothing; if it repeats, read the pod's log.",
     ),

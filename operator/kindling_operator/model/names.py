@@ -37,7 +37,9 @@ ANNOTATION_APPLIED = f"{GROUP}/applied"
 ANNOTATION_SERVED = f"{GROUP}/served"
 # On a ControllerRevision: "true" once it was taken back, so that it is not tried again.
 ANNOTATION_FAILED = f"{GROUP}/failed"
-# On a ControllerRevision: when a group of it gave its GPUs back because the rest found no node.
+# Beside it, or beside the next: how replicas ended that are gone.
+ANNOTATION_WHY = f"{GROUP}/failed-why"
+# On a ControllerRevision: when a group of it gave its GPUs back: it lacked nodes, or failed.
 ANNOTATION_RELEASED = f"{GROUP}/released"
 
 GPU_RESOURCE = "nvidia.com/gpu"
@@ -147,6 +149,11 @@ PRUNED_KINDS: tuple[Kind, ...] = tuple(
 def revision_object_name(model: str, revision: str) -> str:
     """Name shared by a revision's ControllerRevision, ConfigMap and Deployment."""
     return f"{model}-{revision}"
+
+
+def limits_object_name(model: str) -> str:
+    """Name of the ConfigMap with what pods read at their start and no revision holds."""
+    return f"{model}-limits"
 
 
 def group_object_name(model: str, revision: str, number: int) -> str:

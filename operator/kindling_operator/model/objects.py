@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
@@ -101,8 +101,10 @@ class PodView:
     LeaderWorkerSet whose member it is, "" for a replica of its own, and `rank` its place there.
     `address` is its IP, `scheduled` when it got its node, `unready_since` when it last stopped
     being ready or, if it never was, when the kubelet took it up; all "" or None until then. Until
-    the weights are there all of this is told of the container that downloads them, and `fetching`
-    is True while it runs.
+    the weights are there all of this is told of the container that downloads them: `downloads` is
+    True until then, and `fetching` while it runs. `ended_at` is when the container ended the last
+    time, `ended_after` how long it had run. `up` is True once the present one has generated a
+    token.
     """
 
     namespace: str
@@ -134,6 +136,10 @@ class PodView:
     scheduled: datetime | None = None
     unready_since: datetime | None = None
     fetching: bool = False
+    downloads: bool = False
+    ended_at: datetime | None = None
+    ended_after: timedelta | None = None
+    up: bool = False
 
     @property
     def ended(self) -> bool:

@@ -287,7 +287,8 @@ class Revision:
     text). It is None only for a revision that is not stored yet: render makes it, and from then on
     it is re-applied as it is.
     `served` is True once a replica of it stood behind the endpoint, `failed` once it was taken back
-    instead. `released` is when a group of it last gave its GPUs back, as the rest found no node.
+    instead. `released` is when a group of it last gave its GPUs back, as the rest found no node or
+    it failed again and again. `why` is a clause about how replicas ended that are gone.
     """
 
     hash: str
@@ -296,6 +297,7 @@ class Revision:
     plan: EnginePlan
     served: bool = False
     failed: bool = False
+    why: str = ""
     created: datetime | None = None
     released: datetime | None = None
     data: Mapping[str, Any] | None = None

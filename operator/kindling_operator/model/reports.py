@@ -12,7 +12,8 @@ class Report:
     `progress` is what its weights or its engine do while it starts, "" beside that. `kv_blocks`,
     `kv_tokens` and `cache_dtype` are the engine's own, None until it serves; `backends` the
     attention kernel by KV group; `memory` bytes of one GPU by line of the plan, as measured; `off`
-    why each correction of vLLM that is not in place is not, by name.
+    why each correction of vLLM that is not in place is not, by name. `trouble` is why it does not
+    move although it runs, in the shape of its last words, "" while it does.
     """
 
     progress: str = ""
@@ -22,3 +23,4 @@ class Report:
     backends: tuple[tuple[str, str], ...] = ()
     memory: tuple[tuple[str, int], ...] = ()
     off: tuple[tuple[str, str], ...] = ()
+    trouble: str = ""

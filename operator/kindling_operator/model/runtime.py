@@ -119,7 +119,8 @@ class RuntimeFacts(Spec, frozen=True, kw_only=True):
     the release's own build. `cpu_architectures` is what the image was built for, `in_flight` how
     many batches may be under way when a window moves on (KV formula), `block_tokens` the engine's
     own KV block, `driver` the oldest NVIDIA driver (major.minor), `cuda` the toolkit,
-    `transformers` the range that vLLM accepts. `packages` are the importable extras that some plans
+    `torch` the release that vLLM is built against ("": not known), `transformers` the range that it
+    accepts. `packages` are the importable extras that some plans
     need (gguf, flashinfer-cubin, nvidia-cutlass-dsl-libs-core, pydantic-extra-types).
     `split_kv` tells whether the image's plugin lets FA4 split long contexts on Hopper (trap T33).
     `removed` are model classes that vLLM no longer has, with the last version that had each.
@@ -136,6 +137,7 @@ class RuntimeFacts(Spec, frozen=True, kw_only=True):
     batched_tokens: int
     driver: str = ""
     cuda: str = ""
+    torch: str = ""
     transformers: str = ""
     packages: tuple[str, ...] = ()
     split_kv: bool = False

@@ -32,7 +32,8 @@ class Environment:
     runtime images, by name (catalog.runtimes.load_all()): one without digests for each device.
     `gpus` (catalog.gpus.load_all(), by product label) and `speed` (catalog.gpus.load_speed()) are
     the numbers of the speed model. Without `prove_endpoint` a pod among the Service's endpoints
-    counts as one that has answered: for an operator that cannot reach the pods.
+    counts as one that has answered: for an operator that cannot reach the pods. `cache_claim` and
+    `cache_max_bytes` (a quantity) are those of models that name none, "" for none.
     """
 
     cuda_image: str
@@ -46,6 +47,8 @@ class Environment:
     name_foreign_holders: bool = False
     development_store: bool = False
     prove_endpoint: bool = True
+    cache_claim: str = ""
+    cache_max_bytes: str = ""
 
     def runtime(self, image: str, device: Device) -> RuntimeFacts:
         """The facts of an image's digest, else those of this release's own image."""

@@ -1,7 +1,7 @@
 """Bodies as the watches deliver them, into views. Nothing here raises, whatever a body holds."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -58,8 +58,6 @@ def pod(body: Body) -> PodView | None:
     if model is None and (wanted.gpus == 0 or phase in ENDED_PHASES):
         return None
     scheduled, is_ready = _conditions(body, "PodScheduled", "Ready")
-    engine = (download := _download_status(body)) or _engine_status(body)
-    waiting, ended = mapping(engine, "state", "waiting"), _last_end(engine)
     return PodView(
         namespace=text(body, "metadata", "namespace"),
         name=text(body, "metadata", "name"),
@@ -76,21 +74,34 @@ def pod(body: Body) -> PodView | None:
         ready=text(is_ready, "status") == "True",
         terminating=bool(text(body, "metadata", "deletionTimestamp")),
         unschedulable=text(scheduled, "message") if text(scheduled, "status") == "False" else "",
-        waiting_reason=text(waiting, "reason"),
-        waiting_message=text(waiting, "message"),
-        ended_exit_code=number(ended, "exitCode") if ended else None,
-        ended_reason=text(ended, "reason"),
-        ended_message=text(ended, "message").strip(),
-        restarts=number(engine, "restartCount"),
-        image=text(engine, "image"),
         group=text(body, "metadata", "labels", names.LABEL_GROUP),
         rank=amount(body, "metadata", "labels", names.LABEL_RANK),
-        started=_running_since(engine),
         address=text(body, "status", "podIP"),
         scheduled=_since(scheduled, "True"),
         unready_since=_since(is_ready, "False"),
-        fetching=_running_since(download) is not None,
+        **_container(body),
     )
+
+
+def _container(body: Body) -> dict[str, Any]:
+    """The fields of a pod that its engine's container tells, or the one that downloads before."""
+    engine = (download := _download_status(body)) or _engine_status(body)
+    waiting, ended = mapping(engine, "state", "waiting"), _last_end(engine)
+    return {
+        "waiting_reason": text(waiting, "reason"),
+        "waiting_message": text(waiting, "message"),
+        "ended_exit_code": number(ended, "exitCode") if ended else None,
+        "ended_reason": text(ended, "reason"),
+        "ended_message": text(ended, "message").strip(),
+        "ended_at": moment(ended, "finishedAt") if text(ended, "finishedAt") else None,
+        "ended_after": _lived(ended),
+        "restarts": number(engine, "restartCount"),
+        "image": text(engine, "image"),
+        "started": _running_since(engine),
+        "fetching": _running_since(download) is not None,
+        "downloads": bool(download),
+        "up": flag(engine, "started"),
+    }
 
 
 def claim(body: Body) -> ClaimView:
@@ -224,6 +235,13 @@ def _last_end(engine: Mapping[str, Any]) -> Mapping[str, Any]:
     """How the container ended last: just now, or before its restart."""
     now = mapping(engine, "state", "terminated")
     return now or mapping(engine, "lastState", "terminated")
+
+
+def _lived(ended: Mapping[str, Any]) -> timedelta | None:
+    """How long a container ran that has ended; None where that is not told."""
+    if not text(ended, "startedAt") or not text(ended, "finishedAt"):
+        return None
+    return moment(ended, "finishedAt") - moment(ended, "startedAt")
 
 
 def _running_since(engine: Mapping[str, Any]) -> datetime | None:

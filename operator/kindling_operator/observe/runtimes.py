@@ -12,7 +12,7 @@ import msgspec
 
 from kindling_operator.model.quantities import format_bytes
 from kindling_operator.model.reports import Report
-from kindling_runtime.contract import STATUS_PATH, Phase, PluginState
+from kindling_runtime.contract import STATUS_PATH, Phase, PluginState, Reason, last_words
 
 READ_SECONDS: Final = 3.0
 """For one pod: an answer from inside the cluster takes milliseconds."""
@@ -21,6 +21,7 @@ LARGEST_BYTES: Final = 65_536
 AT_ONCE: Final = 32
 """Pods that are read at the same time."""
 _LONGEST: Final = 200
+_LONGEST_TROUBLE: Final = 600
 
 
 class _Named(msgspec.Struct):
@@ -51,12 +52,24 @@ class _Engine(msgspec.Struct, rename="camel"):
     read_bytes: int | None = None
 
 
+class _Evidence(msgspec.Struct, rename="camel"):
+    misses: int = 0
+    last_miss: str | None = None
+
+
+class _Download(msgspec.Struct, rename="camel"):
+    problem: str = ""
+
+
 class _Told(msgspec.Struct, rename="camel"):
     """The part of a runtime's status that matters here, of this contract's version or another."""
 
     phase: str = ""
+    reason: str = ""
     message: str = ""
     engine: _Engine | None = None
+    evidence: _Evidence | None = None
+    download: _Download | None = None
     facts: _Facts | None = None
     plugins: tuple[_Plugin, ...] = ()
 
@@ -105,6 +118,7 @@ def parse(body: bytes) -> Report | None:
             for each in found.plugins
             if each.state == PluginState.OFF
         ),
+        trouble=_one_line(_trouble(found), longest=_LONGEST_TROUBLE),
     )
 
 
@@ -116,6 +130,18 @@ def _progress(found: _Told) -> str:
     return f"has read {format_bytes(read)}" if found.phase == Phase.LOADING and read else ""
 
 
-def _one_line(text: str) -> str:
+def _trouble(found: _Told) -> str:
+    """Why a pod does not move although it runs: as it says itself, or as its counts tell."""
+    if found.phase in (Phase.STALLED, Phase.FAILED):
+        return f"{found.reason}: {found.message}"
+    if found.phase == Phase.READY and found.evidence is not None and found.evidence.misses:
+        why = found.evidence.last_miss or "it was asked for one"
+        return last_words(Reason.NO_TOKEN, f"the engine showed no token: {why}")
+    if found.phase == Phase.DOWNLOADING and found.download is not None and found.download.problem:
+        return last_words(Reason.STORE_STALLED, found.download.problem)
+    return ""
+
+
+def _one_line(text: str, *, longest: int = _LONGEST) -> str:
     """A pod may say anything: printable, in one line, and not too much."""
-    return " ".join("".join(c for c in text if c.isprintable() or c == " ").split())[:_LONGEST]
+    return " ".join("".join(c for c in text if c.isprintable() or c == " ").split())[:longest]

@@ -9,6 +9,7 @@ from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.plan import Decision, RevisionTarget, RolloutState, Verdict
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.plan.better import better_plan
+from kindling_operator.plan.cachelimit import limit_problem
 from kindling_operator.plan.checks import judge_beside_the_plan
 from kindling_operator.plan.choice import Choice, accepted
 from kindling_operator.plan.course import rollout_waits, running, step_of, step_towards
@@ -76,9 +77,11 @@ def _with_api(snapshot: Snapshot, choice: Choice) -> Choice:
 
 def _still_accepted(snapshot: Snapshot, model: ParsedModel, frozen: Standing) -> Verdict:
     """The verdict on a spec whose plan is stored: the other fields may have changed since."""
-    subject = subject_of(model, snapshot.environment)
-    refused = judge_beside_the_plan(subject) if subject is not None else None
-    return refused or accepted(frozen.revision.plan)
+    subject, plan = subject_of(model, snapshot.environment), frozen.revision.plan
+    if subject is None:
+        return accepted(plan)
+    refused = judge_beside_the_plan(subject) or limit_problem(subject, plan)
+    return refused or accepted(plan)
 
 
 def _fresh(model: ParsedModel, choice: Choice | None) -> Standing | None:

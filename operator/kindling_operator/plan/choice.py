@@ -9,6 +9,7 @@ from itertools import groupby
 from kindling_operator.model.conditions import ConditionType, Reason
 from kindling_operator.model.objects import ClaimView, NodeView
 from kindling_operator.model.plan import EnginePlan, Verdict
+from kindling_operator.plan.cachelimit import limit_problem
 from kindling_operator.plan.checks import judge, weights_are_nowhere
 from kindling_operator.plan.checks_arguments import argument_is_planned
 from kindling_operator.plan.engine import engine_plan
@@ -49,7 +50,7 @@ def choose(subject: Subject, room: Room, claims: Iterable[ClaimView]) -> Choice:
     placed = _first_with_room(subject, found, room)
     option = placed or found.options[0]
     plan = engine_plan(subject, option, found)
-    refused = argument_is_planned(subject, plan.argv)
+    refused = argument_is_planned(subject, plan.argv) or limit_problem(subject, plan)
     if refused is not None:
         return Choice(refused)
     # 4. What must exist before its first pod.

@@ -18,6 +18,7 @@ from kindling_operator.plan.adapters import adapter_arguments, adapter_environme
 from kindling_operator.plan.argument import Argument
 from kindling_operator.plan.capabilities import kernels
 from kindling_operator.plan.devices import GpuClass
+from kindling_operator.plan.kv import POOL_ARGUMENT
 from kindling_operator.plan.media import (
     MEDIA_ENVIRONMENT,
     encoder_bytes,
@@ -26,6 +27,7 @@ from kindling_operator.plan.media import (
 )
 from kindling_operator.plan.memory import GIB, GPU_UTILIZATION_PERCENT
 from kindling_operator.plan.ranks import layout_arguments
+from kindling_operator.plan.rules import unverified
 from kindling_operator.plan.rules.features import asked_host_memory
 from kindling_operator.plan.search import Option
 from kindling_operator.plan.subject import Subject
@@ -117,13 +119,14 @@ def front_arguments(subject: Subject) -> tuple[Argument, ...]:
     return (Argument(FRONT_ARGUMENT, "only listed routes are served, and a drain sees what runs"),)
 
 
+_DAY_SECONDS: Final = 24 * 60 * 60
 _LONGEST: Final = "the longest that fits, of what the model was made for"
 _BATCHED: Final = "tokens of one step that memory is kept for"
 
 
-def engine_env(subject: Subject, option: Option, *, startup_seconds: int) -> dict[str, str]:
+def engine_env(subject: Subject, option: Option) -> dict[str, str]:
     """The engine's variables; none of them is a secret."""
-    device = _cpu_env(option) if option.gpu is None else _gpu_env(startup_seconds)
+    device = _cpu_env(option) if option.gpu is None else _gpu_env()
     rust = subject.spec.serving.frontend is Frontend.RUST
     return {
         **_OFFLINE,
@@ -226,10 +229,23 @@ def _device_arguments(subject: Subject, option: Option) -> tuple[Argument, ...]:
     share = f"--gpu-memory-utilization={GPU_UTILIZATION_PERCENT / 100}"
     return (
         Argument(share, "the share of each GPU's memory that the plan divides"),
+        *_pool_arguments(option),
         *layout_arguments(option.layout),
         *kernel_arguments(subject, option.gpu),
         *draft_arguments(subject, option.draft),
     )
+
+
+def _pool_arguments(option: Option) -> tuple[Argument, ...]:
+    """The planned pool, where the estimates beside it were measured. Elsewhere vLLM's own profile
+    run decides, which may find that more is in use than anybody knew."""
+    if option.way is None or unverified(option.way.candidate):
+        return ()
+    size = Argument(
+        f"{POOL_ARGUMENT}={option.sizing.kv.bytes}",
+        "the KV cache that the plan says, in every replica the same",
+    )
+    return (size,)
 
 
 def _cpu_env(option: Option) -> dict[str, str]:
@@ -243,8 +259,9 @@ def _cpu_env(option: Option) -> dict[str, str]:
     }
 
 
-def _gpu_env(startup_seconds: int) -> dict[str, str]:
+def _gpu_env() -> dict[str, str]:
     return {
-        # The default of 600 s is shorter than many loads (vLLM 0.33.0, core_client.py:655-672).
-        "VLLM_ENGINE_READY_TIMEOUT_S": str(startup_seconds),
+        # A clock of vLLM's own (600 s, v1/engine/core_client.py:753-772), which ends a load that
+        # still reads. The runtime knows whether it does, and ends one that does not.
+        "VLLM_ENGINE_READY_TIMEOUT_S": str(_DAY_SECONDS),
     }

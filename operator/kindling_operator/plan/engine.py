@@ -80,7 +80,7 @@ def engine_plan(subject: Subject, option: Option, found: Search) -> EnginePlan:
         max_num_batched_tokens=sizing.batched_tokens,
         max_num_seqs=sizing.sequences,
         argv=texts(arguments),
-        env=engine_env(subject, option, startup_seconds=startup),
+        env=engine_env(subject, option),
         startup_seconds=startup,
         drain_seconds=drain,
         packages=_packages(subject, option),
@@ -186,8 +186,10 @@ def _packages(subject: Subject, option: Option) -> tuple[str, ...]:
     device = Device.CPU if option.gpu is None else Device.GPU
     if image_is_unknown(subject, device):
         return ()
+    facts = runtime_for(subject, device)
     needs = needs_of(subject, option.checkpoint) if option.gpu is not None else ()
-    return (f"vllm=={runtime_for(subject, device).vllm}", *(need.package for need in needs))
+    torch = (f"torch=={facts.torch}",) if facts.torch else ()
+    return (f"vllm=={facts.vllm}", *torch, *(need.package for need in needs))
 
 
 def _summary(option: Option) -> str:

@@ -1,12 +1,13 @@
 """Replicas that are groups of pods: which should exist, and which give their GPUs back.
 
 A group is all or nothing. One is made only where all its pods have room, and one of which a part
-holds GPUs while the rest finds no node is taken back after a while, so that others can use them.
+holds GPUs while the rest finds no node is taken back after a while, so that others can use them. So
+is one whose engines end again and again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -23,6 +24,7 @@ from kindling_operator.model.plan import (
     Verdict,
 )
 from kindling_operator.model.snapshot import Snapshot
+from kindling_operator.plan.causes import BUDGET, LONGEST, cause_of, is_spent, why_ended
 from kindling_operator.plan.listing import lowered
 from kindling_operator.plan.workloads import group_sets
 
@@ -111,11 +113,12 @@ def _chosen(
     }
     ends = {number: half_group_ends(pods, group) for number, pods in present.items()}
     late = {number for number, end in ends.items() if end is not None and snapshot.now >= end}
-    if late:
-        revision = replace(revision, released=snapshot.now)
+    spent = {number: pods for number, pods in present.items() if is_spent(pods)}
+    if late or spent:
+        revision = _released(revision, tuple(spent.values()), snapshot.now)
     # 2. Of the rest, the least valuable go if fewer are wanted.
     staying = sorted(
-        (number for number in present if number not in late),
+        (number for number in present if number not in {*late, *spent}),
         key=lambda number: _value(snapshot, model, present[number], number),
     )[: target.replicas]
     # 3. New ones are made where all their pods have room, but not at once after one went.
@@ -123,11 +126,37 @@ def _chosen(
     again = _held_until(revision, snapshot.now)
     new = 0 if again else wanted if room is None else min(wanted, max(0, room - len(staying)))
     numbers = (*staying, *_free_numbers(snapshot, model, revision.hash, present, count=new))
-    times = [time for time in (again, *(ends[number] for number in staying)) if time is not None]
     return Groups(
         (replace(target, revision=revision, groups=tuple(sorted(numbers))),),
-        waiting=_waiting(target, group, new=new, wanted=wanted, again=again, short=short),
-        look_again=min(times, default=None),
+        waiting=_failed(revision, group, again)
+        or _waiting(target, group, new=new, wanted=wanted, again=again, short=short),
+        look_again=_first(again, *(ends[number] for number in staying)),
+    )
+
+
+def _first(*times: datetime | None) -> datetime | None:
+    return min((time for time in times if time is not None), default=None)
+
+
+def _released(revision: Revision, spent: Sequence[tuple[PodView, ...]], now: datetime) -> Revision:
+    """The revision, which remembers when groups went, and why if they had failed."""
+    why = ""
+    if spent:
+        found = cause_of(spent[0])
+        why = f"pod {found.name}, {why_ended(found)}"[:LONGEST]
+    return replace(revision, released=now, why=why)
+
+
+def _failed(revision: Revision, group: GroupPlan, again: datetime | None) -> Verdict | None:
+    """Why a group is gone that failed again and again; None where none is."""
+    if again is None or not revision.why:
+        return None
+    return Verdict(
+        ConditionType.PROGRESSING,
+        Reason.FAILED,
+        f"A replica of {group.size} pods has failed, as its engines ended {BUDGET} times in a row"
+        f" ({revision.why}), and gave its nodes back: correct what that names, or the spec; it is"
+        f" tried again at {again:%H:%M} UTC.",
     )
 
 

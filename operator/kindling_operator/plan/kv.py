@@ -14,11 +14,14 @@ from functools import lru_cache
 from math import ceil
 
 from kindling_operator.model.architecture import Architecture, AttentionGroup, AttentionKind
-from kindling_operator.model.plan import KVBudget
+from kindling_operator.model.plan import EnginePlan, KVBudget
 from kindling_operator.plan.stages import positions, stages
 
 ELEMENT_BYTES = 2
 """Every model keeps its KV cache in bfloat16."""
+
+POOL_ARGUMENT = "--kv-cache-memory-bytes"
+"""Gives a GPU's pool in bytes; without it vLLM takes what its own profile run leaves over."""
 
 NULL_BLOCKS = 1
 """Blocks of the pool that no request gets (vLLM 0.33.0, kv_cache_planning.py:1533-1559)."""
@@ -126,6 +129,11 @@ def kv_budget(
         tokens=int(requests * context),
         full_context_requests=f"{requests:.2f}",
     )
+
+
+def pool_is_fixed(plan: EnginePlan) -> bool:
+    """Whether the engine's pool has the planned size to the block, in every replica."""
+    return plan.gpu is None or any(each.startswith(f"{POOL_ARGUMENT}=") for each in plan.argv)
 
 
 def bytes_needed(layout: KVLayout, *, blocks_per_request: int, concurrency: int) -> int:

@@ -22,6 +22,7 @@ from kindling_operator.model.names import (
     ANNOTATION_FAILED,
     ANNOTATION_RELEASED,
     ANNOTATION_SERVED,
+    ANNOTATION_WHY,
     CONTROLLER_REVISION,
     REVISION_DIGITS,
     revision_object_name,
@@ -42,7 +43,7 @@ def inputs_digest(spec: InferenceModelSpec) -> str:
     cache = spec.cache or Cache()
     tiers = said(cache)
     inputs = {
-        "model": said(spec.model),
+        "model": said(_planned(spec.model)),
         "serving": said(spec.serving),
         "placement": said(spec.placement),
         "runtime": said(spec.runtime),
@@ -121,6 +122,7 @@ def _stored(child: ChildView, model: str, serving: set[str]) -> Revision | None:
         plan=plan,
         served=child.annotations.get(ANNOTATION_SERVED) == "true" or hash_ in serving,
         failed=child.annotations.get(ANNOTATION_FAILED) == "true",
+        why=child.annotations.get(ANNOTATION_WHY, ""),
         created=child.created,
         released=_moment(child.annotations.get(ANNOTATION_RELEASED, "")),
         data=data,
@@ -132,6 +134,14 @@ def _moment(text: str) -> datetime | None:
         return datetime.fromisoformat(text)
     except ValueError:
         return None
+
+
+def _planned(model: Model) -> Model:
+    """The model without the limit of its cache, which the next download reads (cachelimit)."""
+    if model.weights is None:
+        return model
+    weights = msgspec.structs.replace(model.weights, cache_max_bytes=None)
+    return msgspec.structs.replace(model, weights=weights)
 
 
 def _store_identity(store: ObjectStore | None) -> dict[str, Any] | None:

@@ -117,7 +117,8 @@ def _side_by_side(
 
 
 def _target(wanted: Standing, replicas: int) -> RevisionTarget:
-    return RevisionTarget(replace(wanted.revision, failed=False), replicas)
+    why = "" if wanted.revision.failed else wanted.revision.why
+    return RevisionTarget(replace(wanted.revision, failed=False, why=why), replicas)
 
 
 def _rolled_back(
@@ -135,7 +136,8 @@ def _rolled_back(
     """
     left = tuple(each for each in others if each is not back)
     step = next_step(back, left, desired=desired, policy=policy, now=now)
-    memory = replace(failed.revision, failed=True)
+    why = failed.revision.why if failed.revision.failed else failed.why
+    memory = replace(failed.revision, failed=True, why=why)
     return replace(step, kept=(memory, *step.kept), state=RolloutState.ROLLED_BACK)
 
 

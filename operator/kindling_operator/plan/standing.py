@@ -10,6 +10,7 @@ from kindling_operator.model.objects import PodView
 from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.plan import Revision
 from kindling_operator.model.snapshot import Answers, Snapshot
+from kindling_operator.plan.causes import clause, why_ended
 from kindling_operator.plan.revision import stored_revisions, wanted_hash
 from kindling_operator.plan.workloads import workload_of
 
@@ -25,7 +26,7 @@ class Standing:
     `deployed_at` is when the replicas were first asked for. `trying_since` is since when they have
     nodes and none is ready, None while that is not so; `crashes` are the restarts of the one among
     them that has most. `refused` is True while the cluster lets no pod be made (a quota, a Pod
-    Security profile).
+    Security profile). `why` is how the one that ended last did, or what keeps one from starting.
     """
 
     revision: Revision
@@ -39,6 +40,7 @@ class Standing:
     trying_since: datetime | None = None
     crashes: int = 0
     refused: bool = False
+    why: str = ""
 
     @property
     def deployed(self) -> bool:
@@ -66,7 +68,7 @@ def standing_of(snapshot: Snapshot, model: ParsedModel | Invalid, revision: Revi
     """One revision as it stands."""
     workload = workload_of(snapshot, model, revision)
     pods = [pod for pod in snapshot.pods_of(model.key) if pod.revision == revision.hash]
-    seen = _seen(snapshot, model, revision, pods)
+    seen = replace(_seen(snapshot, model, revision, pods), why=_why(pods))
     asked = workload.replicas if workload is not None else None
     return replace(
         seen,
@@ -108,6 +110,18 @@ def _seen(
         trying_since=None if ready else _trying_since(revision, placed),
         crashes=0 if ready else max((pod.restarts for pod in placed), default=0),
     )
+
+
+def _why(pods: Iterable[PodView]) -> str:
+    """As a clause; "" where nothing has ended and nothing stands in the way."""
+    told = sorted(pods, key=lambda pod: pod.ended_at or pod.created, reverse=True)
+    for pod in told:
+        if pod.ended_exit_code:
+            return why_ended(pod)
+    for pod in told:
+        if pod.unschedulable or pod.waiting_message:
+            return clause(pod.unschedulable or f"{pod.waiting_reason}: {pod.waiting_message}")
+    return ""
 
 
 def _trying_since(revision: Revision, placed: Iterable[PodView]) -> datetime | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from kindling_operator.model.api import InferenceModelSpec
 from kindling_operator.model.api_model import ModelName, Weights
 from kindling_operator.model.architecture import Architecture, CatalogEntry, Modality
@@ -25,7 +27,13 @@ class Subject:
 
     @property
     def weights(self) -> Weights:
-        return self.spec.model.weights or Weights()
+        """What the user asked for, with the installation's cache where they named none."""
+        asked = self.spec.model.weights or Weights()
+        return structs.replace(
+            asked,
+            cache_claim=asked.cache_claim or self.environment.cache_claim or None,
+            cache_max_bytes=asked.cache_max_bytes or self.environment.cache_max_bytes or None,
+        )
 
     @property
     def architecture(self) -> Architecture:

@@ -8,7 +8,9 @@ from kindling_operator.model.names import CHILD_KINDS, SERVICE_ACCOUNT
 from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.plan import Decision, RevisionTarget
 from kindling_operator.model.snapshot import Snapshot
-from kindling_operator.render.configmap import launch_config
+from kindling_operator.plan.cachelimit import cache_limit, limit_problem
+from kindling_operator.plan.subject import subject_of
+from kindling_operator.render.configmap import launch_config, limits_config
 from kindling_operator.render.deployment import deployment
 from kindling_operator.render.leaderworkerset import leader_worker_set
 from kindling_operator.render.metadata import Manifest
@@ -41,11 +43,26 @@ def _children(snapshot: Snapshot, model: ParsedModel, decision: Decision) -> Ite
         yield from _workloads(model, target)
     for revision in decision.kept:
         yield controller_revision(owner, revision)
+    yield from _limits(snapshot, model, decision)
     if decision.targets:
         yield network_policy(owner, (target.revision.plan for target in decision.targets))
         yield service(owner, port=model.spec.endpoint.port)
     if _has_account(snapshot, model, decision):
         yield service_account(owner)
+
+
+def _limits(snapshot: Snapshot, model: ParsedModel, decision: Decision) -> Iterator[Manifest]:
+    """The limit of the cache, for as long as pods of the decision download to a claim; none while
+    it is refused."""
+    subject = subject_of(model, snapshot.environment)
+    if subject is None:
+        return
+    plans = (target.revision.plan for target in decision.targets)
+    sound = (each for each in plans if limit_problem(subject, each) is None)
+    limits = (cache_limit(subject, each.weights) for each in sound)
+    limit = next((each for each in limits if each is not None), None)
+    if limit is not None:
+        yield limits_config(model.metadata, limit)
 
 
 def _workloads(model: ParsedModel, target: RevisionTarget) -> Iterator[Manifest]:

@@ -11,13 +11,22 @@ import hashlib
 import re
 from typing import Any, Final
 
-from kindling_operator.model.names import FETCH_CONTAINER
+from kindling_operator.model.names import FETCH_CONTAINER, Key, limits_object_name
 from kindling_operator.model.plan import EnginePlan
 from kindling_operator.plan.memory import GIB
 from kindling_operator.plan.mounts import CACHE_ROOT
 from kindling_operator.render.quantities import cpu_quantity, memory_quantity
 from kindling_runtime import contract
-from kindling_runtime.contract import PLAN_PATH, POD_VARIABLE, TERMINATION_LOG_PATH, TOKEN_VARIABLE
+from kindling_runtime.contract import (
+    CACHE_LIMIT_VARIABLE,
+    PLAN_PATH,
+    POD_VARIABLE,
+    TERMINATION_LOG_PATH,
+    TOKEN_VARIABLE,
+)
+
+CACHE_LIMIT_KEY: Final = "cacheMaxBytes"
+"""Key of the bytes in the ConfigMap of limits."""
 
 _VOLUME: Final = "cache"
 _KERNELS_PATH: Final = "/var/cache/kindling"
@@ -59,7 +68,7 @@ def fetches(plan: EnginePlan) -> bool:
     return plan.weights.fetch is not None or bool(plan.weights.cache_claim)
 
 
-def fetch_container(plan: EnginePlan, *, security: dict[str, Any]) -> dict[str, Any]:
+def fetch_container(key: Key, plan: EnginePlan, *, security: dict[str, Any]) -> dict[str, Any]:
     """The init container: done at once where the cache has everything."""
     disk = {"ephemeral-storage": memory_quantity(plan.pod.ephemeral)} if plan.pod.ephemeral else {}
     memory = {"memory": memory_quantity(min(_MEMORY, plan.pod.memory))}
@@ -73,6 +82,7 @@ def fetch_container(plan: EnginePlan, *, security: dict[str, Any]) -> dict[str, 
             {"name": "HF_HUB_DISABLE_TELEMETRY", "value": "1"},
             {"name": "HOME", "value": "/tmp"},
             _OWN_UID,
+            *_limit(key, plan),
             *_token(plan),
         ],
         "resources": {"requests": {**cpu, **memory, **disk}, "limits": memory},
@@ -85,6 +95,17 @@ def fetch_container(plan: EnginePlan, *, security: dict[str, Any]) -> dict[str, 
             {"name": _VOLUME, "mountPath": CACHE_ROOT},
         ],
     }
+
+
+def identity_labels(plan: EnginePlan) -> dict[str, str]:
+    """What a cloud's webhook wants to see on a pod that is to get its ServiceAccount's identity.
+
+    Azure's alone (azure-workload-identity 1.0: topics, service account labels and annotations);
+    those of EKS look at the ServiceAccount.
+    """
+    if plan.weights.fetch is None or not plan.weights.uri.startswith("az://"):
+        return {}
+    return {"azure.workload.identity/use": "true"}
 
 
 def cache_volumes(plan: EnginePlan) -> list[dict[str, Any]]:
@@ -117,14 +138,18 @@ def engine_environment(plan: EnginePlan) -> tuple[dict[str, Any], ...]:
     """Where what the engine compiles stays, if anything does.
 
     vLLM 0.33.0 (envs.py), Triton (knobs.py), FlashInfer (jit/env.py, below which it makes
-    .cache/flashinfer), torch (torch/_inductor/runtime/cache_dir_utils.py), and the CuTe kernels of
-    vLLM's FlashAttention, which keep nothing unless told to.
+    .cache/flashinfer), torch (torch/_inductor/runtime/cache_dir_utils.py), QuACK 0.6.5
+    (cache/__init__.py) and the CuTe kernels of vLLM's FlashAttention, which keep nothing unless
+    told to. The rest keeps it below the home, such as Humming 0.1.19 (utils/jit.py), whose kernels
+    for Flint NVFP4 take two minutes of an H200's start, and the driver.
     """
     if not plan.weights.cache_claim:
         return ()
     folders = {
         "FLASHINFER_WORKSPACE_BASE": "flashinfer",
         "FLASH_ATTENTION_CUTE_DSL_CACHE_DIR": "cute",
+        "HOME": "home",
+        "QUACK_CACHE_DIR": "quack",
         "TORCHINDUCTOR_CACHE_DIR": "inductor",
         "TRITON_CACHE_DIR": "triton",
         "VLLM_CACHE_ROOT": "vllm",
@@ -149,6 +174,14 @@ def _token(plan: EnginePlan) -> tuple[dict[str, Any], ...]:
         return ()
     key = {"name": fetch.token_secret, "key": fetch.token_key}
     return ({"name": TOKEN_VARIABLE, "valueFrom": {"secretKeyRef": key}},)
+
+
+def _limit(key: Key, plan: EnginePlan) -> tuple[dict[str, Any], ...]:
+    """The claim's limit as it is when the container starts; there may be none."""
+    if plan.weights.fetch is None or not plan.weights.cache_claim:
+        return ()
+    source = {"name": limits_object_name(key.name), "key": CACHE_LIMIT_KEY, "optional": True}
+    return ({"name": CACHE_LIMIT_VARIABLE, "valueFrom": {"configMapKeyRef": source}},)
 
 
 def _kernels(plan: EnginePlan) -> str:

@@ -1,6 +1,7 @@
 """The launch plan of a pod: the part of the engine plan that the runtime obeys."""
 
 from kindling_operator.model.plan import EnginePlan, GpuPlan, GroupPlan
+from kindling_operator.plan.kv import pool_is_fixed
 from kindling_operator.render.fetching import launch_weights
 from kindling_runtime import contract
 
@@ -11,8 +12,19 @@ _LONGEST_ENDPOINT_SECONDS = 20
 """Where a front sees whether requests still come, those that are slower are waited for."""
 _GRACE_SECONDS = 30
 """vLLM 0.32 needed up to 14 s after its last stream to end."""
+_LOOK_SECONDS = 5
+"""Between two looks at an engine that is ready: 3 ms of CPU per second where it is idle, a read of
+its counters where it is not."""
+_TOKEN_SECONDS = 10
+"""For one token of an engine whose counters stand still: the first look without one is told of
+within half a minute of what stopped the engine, operator and kubelet included."""
 _GATHER_SECONDS = 3600
 """Until all pods of a group run: a node that pulls an image of 15 GB is the slowest among them."""
+_TENSORS = ("*.safetensors", "*.bin", "*.pt", "*.gguf")
+"""What vLLM loads from a folder by itself (vLLM 0.33.0, model_executor/model_loader)."""
+_GGUF = ("*.gguf",)
+_CONFIG_PATH = "--hf-config-path="
+"""Given where the weights are a GGUF file, which brings no config."""
 
 
 def launch_text(plan: EnginePlan) -> str:
@@ -22,17 +34,20 @@ def launch_text(plan: EnginePlan) -> str:
 
 def launch_plan(plan: EnginePlan) -> contract.LaunchPlan:
     """The runtime's orders for the pods of one replica, all the same."""
-    on_cpu = plan.gpu is None
+    fixed = pool_is_fixed(plan)
     return contract.LaunchPlan(
         model=contract.Model(name=plan.model, served_name=plan.served_name),
         weights=launch_weights(plan),
         engine=contract.Engine(argv=plan.argv, env=plan.env),
-        probe=contract.Probe(startup_seconds=plan.startup_seconds),
+        probe=contract.Probe(
+            startup_seconds=plan.startup_seconds,
+            interval_seconds=_LOOK_SECONDS,
+            token_seconds=_TOKEN_SECONDS,
+        ),
         drain=drain(plan),
         expected=contract.Expected(
-            # On a GPU the engine sizes its KV cache by what its own profile run leaves over.
-            kv_blocks=plan.kv.blocks if on_cpu else None,
-            kv_tokens=plan.kv.tokens if on_cpu else None,
+            kv_blocks=plan.kv.blocks if fixed else None,
+            kv_tokens=plan.kv.tokens if fixed else None,
             max_model_len=plan.context_length,
         ),
         requires=_requires(plan),
@@ -45,6 +60,7 @@ def _requires(plan: EnginePlan) -> contract.Requires:
     """What the runtime checks before it starts the engine; a plan of an earlier release has no
     packages, and nothing to compare with GPUs but their number."""
     return contract.Requires(
+        tensors=_GGUF if any(each.startswith(_CONFIG_PATH) for each in plan.argv) else _TENSORS,
         packages=tuple(_package(each) for each in plan.packages),
         memory=plan.pod.memory,
         shared_memory=plan.pod.shared_memory,

@@ -25,6 +25,7 @@ from kindling_operator.render.fetching import (
     engine_mounts,
     fetch_container,
     fetches,
+    identity_labels,
     owning_group,
 )
 from kindling_operator.render.launch import drain, launch_plan
@@ -87,7 +88,13 @@ def _template(
     key: Key, revision: str, plan: EnginePlan, role: dict[str, str], *, serves: bool
 ) -> dict[str, Any]:
     return {
-        "metadata": {"labels": {**labels(key, ENGINE_CONTAINER, revision), **role}},
+        "metadata": {
+            "labels": {
+                **labels(key, ENGINE_CONTAINER, revision),
+                **role,
+                **identity_labels(plan),
+            }
+        },
         "spec": {
             "serviceAccountName": plan.pod.service_account,
             "automountServiceAccountToken": False,
@@ -101,7 +108,7 @@ def _template(
                 "seccompProfile": {"type": "RuntimeDefault"},
                 **owning_group(plan, _USER),
             },
-            **_before_the_engine(plan),
+            **_before_the_engine(key, plan),
             "containers": [_engine(plan, serves=serves)],
             "volumes": _volumes(key, revision, plan),
             **_placement(plan),
@@ -110,10 +117,10 @@ def _template(
     }
 
 
-def _before_the_engine(plan: EnginePlan) -> dict[str, Any]:
+def _before_the_engine(key: Key, plan: EnginePlan) -> dict[str, Any]:
     if not fetches(plan):
         return {}
-    return {"initContainers": [fetch_container(plan, security=_security())]}
+    return {"initContainers": [fetch_container(key, plan, security=_security())]}
 
 
 def _engine(plan: EnginePlan, *, serves: bool) -> dict[str, Any]:

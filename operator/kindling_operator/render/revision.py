@@ -12,6 +12,7 @@ from kindling_operator.model.names import (
     ANNOTATION_FAILED,
     ANNOTATION_RELEASED,
     ANNOTATION_SERVED,
+    ANNOTATION_WHY,
     CONTROLLER_REVISION,
     Key,
     revision_object_name,
@@ -51,6 +52,7 @@ def controller_revision(owner: Metadata, revision: Revision) -> Manifest:
     memory = {
         ANNOTATION_SERVED: "true" if revision.served else "",
         ANNOTATION_FAILED: "true" if revision.failed else "",
+        ANNOTATION_WHY: revision.why,
         ANNOTATION_RELEASED: rfc3339(revision.released) if revision.released is not None else "",
     }
     return manifest(

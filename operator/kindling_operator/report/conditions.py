@@ -15,7 +15,7 @@ from kindling_operator.model.parse import ParsedModel
 from kindling_operator.model.plan import Decision, RolloutState, Verdict
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.report import failures, measured, progress, scheduling
-from kindling_operator.report.replicas import Replicas, classify
+from kindling_operator.report.replicas import PodState, Replicas, classify
 
 # A failure that waits for a person, even while an older revision serves.
 _PENDING_FAILURES = frozenset(
@@ -162,7 +162,9 @@ def _progressing(known: Facts) -> Verdict:
 def _available(known: Facts, endpoint: str) -> Verdict:
     if not known.running:
         return _not_accepted(C.AVAILABLE)
-    wanted, serving = known.decision.desired_replicas, progress.behind_endpoint(known.replicas)
+    wanted, reports = known.decision.desired_replicas, known.snapshot.reports
+    behind = known.replicas.of(PodState.SERVING)
+    serving = sum(1 for pod in behind if failures.troubled(pod, reports) is None)
     if serving:
         return Verdict(
             C.AVAILABLE,
@@ -175,7 +177,7 @@ def _available(known: Facts, endpoint: str) -> Verdict:
             Reason.SCALED_TO_ZERO,
             "There is no replica because spec.replicas is 0: raise it to serve.",
         )
-    failing = failures.failure(known.replicas, known.decision.current)
+    failing = failures.failure(known.replicas, known.decision.current, reports)
     return failing or Verdict(
         C.AVAILABLE, Reason.NO_READY_REPLICA, f"0 of {wanted} replicas have generated a token yet."
     )
@@ -244,7 +246,9 @@ def _most_useful(found: dict[C, Verdict]) -> Verdict:
     accepted, available, progressing = found[C.ACCEPTED], found[C.AVAILABLE], found[C.PROGRESSING]
     if not accepted.holds:
         return accepted
-    if progressing.reason in _PENDING_FAILURES:
+    # Of a replica that is gone nothing else tells.
+    failed = (progressing.reason, available.reason) == (Reason.FAILED, Reason.NO_READY_REPLICA)
+    if failed or progressing.reason in _PENDING_FAILURES:
         return progressing
     if available.holds:
         return available

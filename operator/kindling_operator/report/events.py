@@ -124,7 +124,7 @@ def _scaled(snapshot: Snapshot, decision: Decision) -> Event | None:
 
 def _released(snapshot: Snapshot, decision: Decision) -> Event | None:
     """A part of a group held GPUs for nothing, and gives them back in this pass."""
-    waits = decision.verdict(ConditionType.SCHEDULED)
+    waits = decision.verdict(ConditionType.SCHEDULED) or decision.verdict(ConditionType.PROGRESSING)
     released = decision.current.released if decision.current is not None else None
     if waits is None or released is None or released != snapshot.now:
         return None

@@ -10,6 +10,7 @@ from kindling_operator.model.plan import EnginePlan, Revision, Verdict
 from kindling_operator.model.reports import Report
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.model.status import MemoryItem
+from kindling_operator.plan.kv import pool_is_fixed
 from kindling_operator.plan.listing import joined
 from kindling_operator.plan.memory import with_measured
 from kindling_operator.report.replicas import Replicas
@@ -18,6 +19,12 @@ _Check = Callable[[EnginePlan, Report], str | None]
 """What differs, in a clause that names both; None where nothing does."""
 
 _DTYPE: Final = "--kv-cache-dtype="
+_MOST: Final = 1.5
+"""More than so many times the planned blocks were not estimated but miscounted."""
+_ROUNDED: Final = 0.02
+"""vLLM tells tokens by its whole requests of the longest context."""
+_REACHES: Final = (("full", "full"), ("window", "window"), ("conv", "window"))
+"""A short convolution is a window of few tokens for vLLM (inkling/nvidia/sconv_swa_attn.py)."""
 _UNSET: Final = frozenset({"auto", "bfloat16"})
 """How vLLM tells of a KV cache in the model's own type."""
 
@@ -54,17 +61,22 @@ def measured_items(
 
 
 def _kv_blocks(plan: EnginePlan, report: Report) -> str | None:
-    """On CPU the pool is fixed; on a GPU the plan leans to the small side, and more is no fault."""
+    """Where the plan does not fix the pool it leans to the small side, and somewhat more is no
+    fault."""
     has, planned = report.kv_blocks, plan.kv.blocks
-    if has is None or has == planned or (plan.gpu is not None and has > planned):
+    more = not pool_is_fixed(plan) and has is not None and planned < has <= _MOST * planned
+    if has is None or has == planned or more:
         return None
     return f"has {has} KV blocks and the plan says {planned}"
 
 
 def _kv_tokens(plan: EnginePlan, report: Report) -> str | None:
-    """As many blocks with other tokens are blocks of another size."""
-    has, planned = report.kv_tokens, plan.kv.tokens
-    if has is None or report.kv_blocks != plan.kv.blocks or has == planned:
+    """Other tokens than so many blocks hold are blocks of another size."""
+    has, blocks, planned = report.kv_tokens, report.kv_blocks, plan.kv.tokens
+    if has is None or not blocks or not plan.kv.blocks:
+        return None
+    held = planned * blocks / plan.kv.blocks
+    if has == planned or (blocks != plan.kv.blocks and abs(has - held) <= _ROUNDED * held):
         return None
     return f"has a KV cache of {has} tokens and the plan says {planned}"
 
@@ -78,14 +90,19 @@ def _cache_dtype(plan: EnginePlan, report: Report) -> str | None:
 
 
 def _backends(plan: EnginePlan, report: Report) -> str | None:
-    """vLLM names a group by its window, not as the plan does: a kernel that the plan has for none
-    is another one."""
-    planned = tuple(dict.fromkeys(each.backend for each in plan.attention_backends))
+    """vLLM names a group by its window, not as the plan does."""
     for group, backend in report.backends:
+        alike = (e for e in plan.attention_backends if _reach(e.group) in (None, _reach(group)))
+        planned = tuple(dict.fromkeys(each.backend for each in alike))
         if planned and backend not in planned:
             told = joined(planned, "and")
             return f"runs its layers of {group} with {backend} and the plan says {told}"
     return None
+
+
+def _reach(group: str) -> str | None:
+    """How far the layers of a group look, in the plan's names and in vLLM's, where it is sure."""
+    return next((reach for word, reach in _REACHES if word in group), None)
 
 
 def _corrections(plan: EnginePlan, report: Report) -> str | None:

@@ -9,11 +9,16 @@ from kindling_operator.model.names import revision_object_name
 from kindling_operator.model.objects import ChildView, PodView
 from kindling_operator.model.plan import Decision, Revision, RolloutState, Verdict
 from kindling_operator.model.reports import Report
-from kindling_operator.report.failures import last_end
+from kindling_operator.plan.causes import BUDGET
+from kindling_operator.report.failures import ends, last_end
 from kindling_operator.report.replicas import PodState, Replicas
 
 _STARTS = frozenset({PodState.DOWNLOADING, PodState.LOADING})
 """What a pod does that tells how far it is."""
+_AGAIN = _STARTS | {PodState.FAILED}
+"""In which a pod may be that has ended before."""
+_LONG = timedelta(minutes=10)
+"""After so long a life the kubelet begins its waits anew (MaxContainerBackOff, twice)."""
 
 
 def behind_endpoint(replicas: Replicas) -> int:
@@ -38,10 +43,10 @@ def progressing(
     if current is None:
         return _verdict(Reason.COMPLETE, "Nothing is wanted, and nothing is left.")
     name = revision_object_name(decision.key.name, current.hash)
-    failed = _failed(decision, name)
+    mine = [pod for pod in replicas.living if pod.revision == current.hash]
+    failed = _failed(decision, name) or _budget_spent(decision, mine, replicas, name=name)
     if failed is not None:
         return failed
-    mine = [pod for pod in replicas.living if pod.revision == current.hash]
     ready = [pod for pod in replicas.ready if pod.revision == current.hash]
     wanted = decision.targets[0].replicas
     if decision.ask and unanswered:
@@ -65,9 +70,11 @@ def progressing(
 def _failed(decision: Decision, name: str) -> Verdict | None:
     """What became of a revision that did not serve; `name` is that of the current one."""
     if decision.state is RolloutState.ROLLED_BACK:
+        bad = next((each for each in decision.kept if each.failed), None)
+        why = f" ({bad.why})" if bad is not None and bad.why else ""
         return _verdict(
             Reason.ROLLED_BACK,
-            f"The newest revision failed and {name} serves again: correct the spec to try once"
+            f"The newest revision failed{why} and {name} serves again: correct the spec to try once"
             " more.",
         )
     if decision.state is RolloutState.HELD:
@@ -76,6 +83,23 @@ def _failed(decision: Decision, name: str) -> Verdict | None:
             f"Revision {name} failed and is held as spec.rollout.onFailure asks: correct the"
             " spec, or set onFailure to Rollback.",
         )
+    return None
+
+
+def _budget_spent(
+    decision: Decision, mine: Sequence[PodView], replicas: Replicas, *, name: str
+) -> Verdict | None:
+    """A replica, or a group, that fails again and again while nothing else serves."""
+    if replicas.ready or len(decision.targets) > 1:
+        return None
+    for pod in replicas.of(*_AGAIN):
+        lived = pod.ended_after
+        if pod in mine and ends(pod) >= BUDGET and (lived is None or lived < _LONG):
+            return _verdict(
+                Reason.FAILED,
+                f"Revision {name} has failed, as pod {_with_ends(pod)} does not stay up: correct"
+                " what that names, or the spec; it is tried on with pauses of 5 minutes.",
+            )
     return None
 
 
@@ -92,7 +116,7 @@ def _starting(
         return _verdict(
             Reason.DOWNLOADING, f"{ready} of {wanted} replicas of {name} generate tokens; {waits}."
         )
-    loading = [pod for pod in replicas.of(PodState.LOADING) if pod in mine]
+    loading = [pod for pod in replicas.of(PodState.LOADING, PodState.STALLED) if pod in mine]
     if loading:
         return _verdict(
             Reason.LOADING,
@@ -128,7 +152,15 @@ def _settling(
             f"{wanted} of {wanted} replicas run revision {name}; the older ones leave once it"
             " serves through the endpoint.",
         )
-    return _verdict(Reason.COMPLETE, f"All {wanted} replicas run revision {name}.")
+    return _verdict(Reason.COMPLETE, f"All {wanted} replicas run revision {name}{_past(replicas)}.")
+
+
+def _past(replicas: Replicas) -> str:
+    """The replica that has failed before it serves now, such as while no operator looked."""
+    for pod in replicas.ready:
+        if pod.restarts and pod.ended_exit_code:
+            return f", pod {_with_ends(pod)}"
+    return ""
 
 
 def _what_it_waits_for(
@@ -141,11 +173,12 @@ def _what_it_waits_for(
 ) -> str:
     """The state of the pod that is furthest from serving, in words that change with its state."""
     for state, words in (
-        (PodState.FAILED, "pod {} failed and is started again"),
+        (PodState.FAILED, "pod {} is started again"),
         (PodState.NOT_STARTED, "the container of pod {} cannot be started"),
         (PodState.IMAGE, "the node of pod {} cannot pull the image"),
         (PodState.UNSCHEDULABLE, "no node has room for pod {}"),
         (PodState.PENDING, "pod {} waits for the scheduler"),
+        (PodState.STALLED, "pod {} runs and generates no token any more"),
         (PodState.CREATING, "the node gets pod {} ready to start"),
         (PodState.DOWNLOADING, "pod {} downloads the weights"),
         (PodState.LOADING, "pod {} starts the engine and has until {} to generate a token"),
@@ -161,9 +194,12 @@ def _what_it_waits_for(
 
 
 def _called(pod: PodView, state: PodState) -> str:
-    """The pod's name; one that loads again tells how often, and how it ended the last time."""
-    if state is not PodState.LOADING or not pod.restarts:
-        return pod.name
+    """The pod's name; one that starts again tells how often, and how it ended the last time."""
+    again = state in _AGAIN and pod.ended_exit_code is not None
+    return _with_ends(pod) if again else pod.name
+
+
+def _with_ends(pod: PodView) -> str:
     return f"{pod.name} (restarts: {pod.restarts}, {last_end(pod)})"
 
 

@@ -12,8 +12,7 @@ from typing import Final
 from kindling_operator.model.names import Key
 from kindling_operator.model.objects import PodView
 from kindling_operator.model.snapshot import Snapshot
-from kindling_runtime.contract import Reason as Told
-from kindling_runtime.contract import read_last_words
+from kindling_operator.plan.causes import cause_of, is_echo
 
 # Reasons with which the kubelet says that an image cannot be had (pkg/kubelet/images/types.go).
 _IMAGE: Final = frozenset(
@@ -54,12 +53,21 @@ class PodState(StrEnum):
     """The container cannot be made, such as for a missing Secret."""
     FAILED = "Failed"
     """The engine container has ended and does not run; the kubelet starts it again."""
+    STALLED = "Stalled"
+    """The engine runs and has generated tokens, and does not any more."""
     DOWNLOADING = "Downloading"
     """The weights are on their way."""
     LOADING = "Loading"
     """The engine runs and has not generated a token yet."""
     CREATING = "Creating"
     """Anything before that: volumes, image, sandbox."""
+
+
+def _was_ready(pod: PodView) -> bool:
+    """Whether the engine that runs was ready: readiness ended after its start."""
+    if not pod.up or pod.started is None or pod.unready_since is None:
+        return False
+    return pod.unready_since > pod.started
 
 
 # The first check that holds decides.
@@ -72,6 +80,7 @@ _CHECKS: Final[tuple[tuple[PodState, Callable[[PodView], bool]], ...]] = (
     (PodState.IMAGE, lambda pod: pod.waiting_reason in _IMAGE),
     (PodState.NOT_STARTED, lambda pod: pod.waiting_reason in _NOT_STARTED),
     (PodState.FAILED, lambda pod: pod.ended_exit_code is not None and pod.started is None),
+    (PodState.STALLED, _was_ready),
     (PodState.DOWNLOADING, lambda pod: pod.fetching),
     (PodState.LOADING, lambda pod: pod.phase == "Running"),
 )
@@ -84,6 +93,7 @@ _TELLS: Final = (
     PodState.FAILED,
     PodState.NOT_STARTED,
     PodState.IMAGE,
+    PodState.STALLED,
     PodState.CREATING,
     PodState.DOWNLOADING,
     PodState.LOADING,
@@ -139,8 +149,10 @@ def _of_group(pods: tuple[PodView, ...], behind: frozenset[str]) -> tuple[PodSta
     for state in _TELLS:
         telling = [pod for pod in pods if states[pod.name] is state]
         if telling:
-            # Of engines that end together, the first cause says more than its echoes.
-            found = min(telling, key=lambda pod: (_is_echo(pod), pod.rank))
+            found = cause_of(telling)
+            if is_echo(found):
+                # The engine that was the cause may have been started again before its echoes.
+                found = cause_of([pod for pod in pods if not pod.terminating])
             if state is PodState.LOADING:
                 found = replace(found, started=_last_started(pods))
             return state, found
@@ -150,11 +162,6 @@ def _of_group(pods: tuple[PodView, ...], behind: frozenset[str]) -> tuple[PodSta
 def _last_started(pods: tuple[PodView, ...]) -> datetime | None:
     """When the last of them began to run: the time to start counts from when all are there."""
     return max((pod.started for pod in pods if pod.started is not None), default=None)
-
-
-def _is_echo(pod: PodView) -> bool:
-    """Whether the engine ended only because another of its group did."""
-    return read_last_words(pod.ended_message)[0] is Told.GROUP_BROKEN
 
 
 def state_of(pod: PodView, *, behind: bool) -> PodState:

@@ -47,7 +47,7 @@ def scheduled(
     if stuck and group is not None:
         return _half_group(stuck[0], replicas.members.get(stuck[0].group, ()), group)
     if stuck:
-        return _unschedulable(stuck[0].unschedulable, len(stuck), wanted, short)
+        return _unschedulable(stuck, wanted, short, _claims(stuck[0], revision))
     placed = [pod for pod in living if _has_nodes(pod, replicas, group)]
     if len(placed) < wanted:
         sets = [each for each in workloads if each.revision == hash_]
@@ -133,22 +133,32 @@ def _fix_of_refusal(message: str) -> str:
     return "do what the message asks for"
 
 
-def _unschedulable(message: str, stuck: int, wanted: int, short: Verdict | None) -> Verdict:
-    reason, fix = _reading(message)
+def _claims(pod: PodView, revision: Revision | None) -> str:
+    """The claims that a pod mounts, to be named: the scheduler only says that one is not bound."""
+    weights = revision.plan.weights if revision is not None else None
+    names = (weights.claim, weights.cache_claim) if weights is not None else ()
+    return " or ".join(f"{pod.namespace}/{name}" for name in names if name) or "the claim"
+
+
+def _unschedulable(
+    pods: Sequence[PodView], wanted: int, short: Verdict | None, claims: str
+) -> Verdict:
+    message, stuck = pods[0].unschedulable, len(pods)
+    reason, fix = _reading(message, claims)
     told = f"{stuck} of {max(wanted, stuck)} replicas have no node"
     if short is not None and reason in _ROOM:
         return _verdict(short.reason, f"{told}: {lowered(short.message)}")
     return _verdict(reason, f"{told} ({message.rstrip('.')}): {fix}.")
 
 
-def _reading(message: str) -> tuple[Reason, str]:
+def _reading(message: str, claims: str = "the claim") -> tuple[Reason, str]:
     """The reason behind a message of the scheduler, and the fix.
 
     Its texts: pkg/scheduler/framework/plugins in Kubernetes 1.37 (noderesources, volumebinding,
-    nodeaffinity, tainttoleration).
+    nodeaffinity, nodeunschedulable, tainttoleration).
     """
     if "persistentvolumeclaim" in message.lower():
-        return Reason.CLAIM_NOT_BOUND, "create or bind the claim, or name another one"
+        return Reason.CLAIM_NOT_BOUND, f"create or bind {claims}, or name another one"
     if "Insufficient nvidia.com/gpu" in message:
         return Reason.INSUFFICIENT_GPU, "free GPUs, add a node or lower spec.replicas"
     if "Insufficient" in message:
@@ -156,6 +166,8 @@ def _reading(message: str) -> tuple[Reason, str]:
             Reason.INSUFFICIENT_RESOURCES,
             "free what is short, add a node or lower spec.runtime.resources",
         )
+    if "node(s) were unschedulable" in message:
+        return Reason.NO_MATCHING_NODE, "uncordon a node (`kubectl uncordon`) or add one"
     return (
         Reason.NO_MATCHING_NODE,
         "label a node, or correct spec.placement.nodeSelector or tolerations",

@@ -15,6 +15,7 @@ from kindling_runtime.contract.codec import ContractError, decode, encode
 from kindling_runtime.contract.phases import DrainStep, EvidenceSource, ExitCode, Phase, Reason
 from kindling_runtime.contract.places import (
     BIND_HOST,
+    CACHE_LIMIT_VARIABLE,
     CUT_SECONDS,
     ENGINE_PORT,
     EXIT_MARGIN_SECONDS,
@@ -22,6 +23,7 @@ from kindling_runtime.contract.places import (
     FRONT_ARGUMENT,
     GROUP_PORT,
     KILL_SECONDS,
+    KILLED,
     LEADER_PLACEHOLDER,
     LEADER_VARIABLE,
     LIVE_PATH,
@@ -76,6 +78,7 @@ from kindling_runtime.contract.status import (
 
 __all__ = [
     "BIND_HOST",
+    "CACHE_LIMIT_VARIABLE",
     "CONTRACT_VERSION",
     "CUT_SECONDS",
     "ENGINE_PORT",
@@ -83,6 +86,7 @@ __all__ = [
     "FRONT",
     "FRONT_ARGUMENT",
     "GROUP_PORT",
+    "KILLED",
     "KILL_SECONDS",
     "LEADER_PLACEHOLDER",
     "LEADER_VARIABLE",

@@ -55,6 +55,7 @@ class Reason(enum.StrEnum):
     CACHE_FULL = "CacheFull"
     CHECKSUM_MISMATCH = "ChecksumMismatch"
     ENGINE_EXITED = "EngineExited"
+    OUT_OF_MEMORY = "OutOfMemory"
     START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
     GROUP_BROKEN = "GroupBroken"
     STUCK = "Stuck"

@@ -29,6 +29,9 @@ LEADER_PLACEHOLDER: Final = "{leader}"
 
 POD_VARIABLE: Final = "KINDLING_POD_UID"
 """The pod's uid: by it a fetch that starts again knows what it left behind."""
+CACHE_LIMIT_VARIABLE: Final = "KINDLING_CACHE_MAX_BYTES"
+"""Bytes that the cache may hold when a fetch makes room; absent or "" for all that the volume has.
+Of the moment in which the container starts, not of the plan: a change of it restarts nothing."""
 TOKEN_VARIABLE: Final = "HF_TOKEN"
 """The access token of an hf:// repository, taken from a Secret; huggingface_hub reads the same."""
 
@@ -48,3 +51,6 @@ KILL_SECONDS: Final = 5
 """How long the runtime waits for the kernel after SIGKILL before it leaves without the engine."""
 EXIT_MARGIN_SECONDS: Final = 5
 """Room in the pod's grace period for signals, logs and the runtime's own exit."""
+
+KILLED: Final = "was killed by"
+"""In the last words of an engine that died of a signal; those of a rank that lost it lack it."""

@@ -25,7 +25,9 @@ Name = Annotated[str, Meta(min_length=1, max_length=253)]
 Uri = Annotated[str, Meta(min_length=1, max_length=512)]
 Text = Annotated[str, Meta(pattern=r"\A[^\x00]*\Z")]
 AbsolutePath = Annotated[str, Meta(pattern=r"\A/[^\x00]*\Z", max_length=4096)]
-RelativePath = Annotated[str, Meta(pattern=r"\A[^/\x00][^\x00]*\Z", max_length=1024)]
+RelativePath = Annotated[
+    str, Meta(pattern=r"\A(?!/)(?!(?s:.*/)?\.{1,2}(/|\Z))[^\x00]+\Z", max_length=1024)
+]
 VariableName = Annotated[str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z")]
 Count = Annotated[int, Meta(ge=0)]
 
@@ -50,16 +52,18 @@ class Fetch(_Part, frozen=True, kw_only=True):
     `config_uri`, if there is one, come config and tokenizer files that the weights' own source does
     not have. `kernels` is the folder, relative to the volume, in which the engine keeps what it
     compiles, "" for none. `shared` tells whether other pods use the volume too. With `budget_bytes`
-    the cache holds no more than that, else as much as the volume does. `bytes` is what the
-    checkpoint should have, 0 where nobody knows. The fetch has failed after `stall_seconds` without
-    a byte.
+    the cache holds no more than that, unless CACHE_LIMIT_VARIABLE says another limit; without
+    either as much as the volume does. `bytes` is what the checkpoint should have, 0 where nobody
+    knows. The fetch has failed after `stall_seconds` at less than 1 KiB/s.
     """
 
     volume: AbsolutePath
-    key: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._@-]{0,128}\Z")] = ""
+    key: Annotated[str, Meta(pattern=r"\A(?!\.)[A-Za-z0-9._@-]{0,128}\Z")] = ""
     revision: Annotated[str, Meta(max_length=512)] = ""
     config_uri: Uri | None = None
-    kernels: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._@/-]{0,256}\Z")] = ""
+    kernels: Annotated[
+        str, Meta(pattern=r"\A(?!/)(?!(?s:.*/)?\.{1,2}(/|\Z))[A-Za-z0-9._@/-]{0,256}\Z")
+    ] = ""
     shared: bool = False
     budget_bytes: Count | None = None
     bytes: Count = 0
@@ -96,10 +100,11 @@ class Probe(_Part, frozen=True, kw_only=True):
     """How the runtime proves that the engine generates.
 
     `startup_seconds` runs from process start to the first token; after it the engine has failed
-    once it has neither read nor logged for `stuck_seconds`. As long without computing either end a
+    once it has neither read nor written for `stuck_seconds`. As long without computing either end a
     load at any time.
-    `token_seconds` is the deadline of one one-token generation. `interval_seconds` is how often a
-    ready engine's evidence is renewed; a request is only sent when its own counters did not move.
+    `token_seconds` is the deadline of one one-token generation, and of the next token where
+    requests run. `interval_seconds` is how often a ready engine's evidence is renewed; a request is
+    only sent when none runs or waits and its own counters did not move.
     `unready_failures` misses in a row end readiness; `wedged_seconds` after them `/livez` fails.
     """
 
@@ -166,10 +171,12 @@ class Package(_Part, frozen=True, kw_only=True):
 
 class Requires(_Part, frozen=True, kw_only=True):
     """What must be there before the engine is started: `files` in the weights folder, relative to
-    it, `packages` in the image, the container's memory limit and its /dev/shm of at least so many
-    bytes (0: any), and the GPUs."""
+    it, and one at least that fits one of the patterns `tensors` (none: any), `packages` in the
+    image, the container's memory limit and its /dev/shm of at least so many bytes (0: any), and
+    the GPUs."""
 
     files: tuple[RelativePath, ...] = ("config.json",)
+    tensors: tuple[RelativePath, ...] = ()
     packages: tuple[Package, ...] = ()
     memory: Count = 0
     shared_memory: Count = 0

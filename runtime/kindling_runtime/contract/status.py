@@ -1,5 +1,7 @@
 """What the runtime tells: the status document, and its last words."""
 
+from typing import Final
+
 import msgspec
 
 from kindling_runtime.contract.phases import DrainStep, EvidenceSource, Phase, Reason
@@ -103,7 +105,8 @@ class Download(_Report, frozen=True, kw_only=True):
     """Weights on their way, in bytes: `bytes` of `total` are in the cache.
 
     `fetched` of them this pod has got from the store since it started, 0 while it waits for another
-    pod's download. Rate and time are of late, null where they cannot be told.
+    pod's download. Rate and time are of late, null where they cannot be told. `problem` is a clause
+    about a store that sends nothing, "" while bytes come.
     """
 
     bytes: int
@@ -111,6 +114,7 @@ class Download(_Report, frozen=True, kw_only=True):
     fetched: int = 0
     bytes_per_second: int | None = None
     seconds_left: int | None = None
+    problem: str = ""
 
 
 class Status(_Report, frozen=True, kw_only=True):
@@ -147,13 +151,21 @@ class Status(_Report, frozen=True, kw_only=True):
     preflight: tuple[Checked, ...] = ()
 
 
-def last_words(reason: Reason, sentence: str) -> str:
-    """The termination message: for `kubectl describe`, and for the operator to read back."""
-    return f"{reason}: {sentence}"
+_CHECKS: Final = " [checks: "
+
+
+def last_words(reason: Reason, sentence: str, checks: str = "") -> str:
+    """The termination message: for `kubectl describe`, and for the operator to read back; `checks`
+    is for people alone."""
+    listed = f"{_CHECKS}{checks}]" if checks else ""
+    return f"{reason}: {sentence}{listed}"
 
 
 def read_last_words(message: str) -> tuple[Reason | None, str]:
     """Reason and sentence of a termination message; no reason in one that is not the runtime's."""
     word, colon, sentence = message.partition(": ")
-    known = bool(colon) and word in set(Reason)
-    return (Reason(word), sentence) if known else (None, message)
+    if not colon or word not in set(Reason):
+        return None, message
+    # Cut at the kubelet's limit, the list may lack its end.
+    before, listed, _ = sentence.rpartition(_CHECKS)
+    return Reason(word), before if listed else sentence

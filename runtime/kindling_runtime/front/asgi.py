@@ -7,6 +7,7 @@ at each request is memory: nothing that happens to the runtime can hold up a req
 """
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -31,6 +32,8 @@ _LOOK_SECONDS: Final = 0.1
 """Between two looks whether what runs is to be cut."""
 _FAREWELL_SECONDS: Final = 0.5
 """For a client that does not read: nobody waits longer for it to hear that it was cut."""
+_BODY_SECONDS: Final = 5.0
+"""For a client that is refused to have sent its request; one without end is not heard out."""
 
 # As vLLM writes them. A quotation mark in what a model wrote is escaped, so it cannot be either.
 _ABORTED: Final = b'"finish_reason":"abort"'
@@ -78,17 +81,22 @@ class Front:
         elif order < Order.REFUSE:
             await self._work(scope, receive, send)
         else:
-            self._cells[Cell.REFUSED] += 1
-            await _refuse(receive, send)
+            await self._turn_away(receive, send)
 
     async def _work(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if not self._looking:
             self._looking = True
             self._look()
         cells = self._cells
+        cells[Cell.ACTIVE] += 1
+        if self._order[0] >= Order.REFUSE:
+            # It came between the look at the order and the count, when whoever gave it may have
+            # seen nothing run.
+            cells[Cell.ACTIVE] -= 1
+            await self._turn_away(receive, send)
+            return
         exchange = _Exchange(receive, send, self._order)
         self._running.add(exchange)
-        cells[Cell.ACTIVE] += 1
         cells[Cell.LAST_NEW] = time.monotonic_ns()
         try:
             await self._app(scope, exchange.receive, exchange.send)
@@ -101,6 +109,10 @@ class Front:
                 await exchange.say_farewell()
             cells[exchange.outcome] += 1
             cells[Cell.ACTIVE] -= 1
+
+    async def _turn_away(self, receive: Receive, send: Send) -> None:
+        self._cells[Cell.REFUSED] += 1
+        await _refuse(receive, send)
 
     def _look(self) -> None:
         """Look for the order to cut, now and again; once it is there nothing new begins."""
@@ -188,10 +200,12 @@ def _not_served(scope: MutableMapping[str, Any]) -> str:
 
 async def _refuse(receive: Receive, send: Send) -> None:
     """503, on a connection that ends: the next one leads to another replica."""
-    message = await receive()
-    while message["type"] == "http.request" and message.get("more_body", False):
-        # What is sent must have arrived, or the end of the connection overtakes the answer.
-        message = await receive()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_BODY_SECONDS):
+            message = await receive()
+            while message["type"] == "http.request" and message.get("more_body", False):
+                # What is sent must have arrived, or the end of the connection overtakes the answer.
+                message = await receive()
     await _unavailable(send, _LEAVES)
 
 

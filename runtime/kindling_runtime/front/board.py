@@ -6,7 +6,8 @@ way: the runtime writes it, the servers read it at each request.
 
 Every number is one aligned word of 8 bytes, which the kernel's page shows whole or not at all, so
 neither side ever waits for the other. A file's bytes are written before it is mapped: a page that
-the file system cannot hold would kill the process that touches it.
+the file system cannot hold would kill the process that touches it. The runtime itself maps nothing:
+what the engine does to these files cannot end it.
 """
 
 import enum
@@ -15,11 +16,14 @@ import os
 from pathlib import Path
 from typing import Final
 
+from kindling_runtime import foreign
+
 FOLDER_VARIABLE: Final = "KINDLING_FRONT"
 """In the engine's environment: the folder of the boards."""
 
 _ORDER: Final = "order"
 _WORD: Final = 8
+_MOST: Final = (1 << 63) - 1
 
 
 class Order(enum.IntEnum):
@@ -74,7 +78,7 @@ class Board:
 
 
 class OrderBook:
-    """The order, as one side writes and the other reads it: `cells[0]`."""
+    """The order, as a server reads it: `cells[0]`."""
 
     def __init__(self, folder: Path | None) -> None:
         """That of `folder`, made where there is none; raises OSError. None: of this process."""
@@ -82,24 +86,51 @@ class OrderBook:
         self.cells = memoryview(memory).cast("q")
 
 
+class OrderPen:
+    """The order, as the runtime writes it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises OSError where it cannot be written."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        self._handle = os.open(folder / _ORDER, flags, 0o600)
+        self._given = Order.SERVE
+        self._write()
+
+    def give(self, order: Order) -> None:
+        """From now on; an order only ever rises. Raises OSError."""
+        self._given = max(self._given, order)
+        self._write()
+
+    def close(self) -> None:
+        """No more orders."""
+        os.close(self._handle)
+
+    def _write(self) -> None:
+        os.pwrite(self._handle, self._given.to_bytes(_WORD, "little"), 0)
+
+
 def read(folder: Path) -> dict[Cell, int] | None:
     """The boards of `folder` together: sums, and the latest LAST_NEW. None where there is none, or
-    none that can be read."""
+    one that cannot be read or is cut short: its server runs and does not count."""
     try:
         boards = [_words(file) for file in folder.iterdir() if file.name.isdecimal()]
-    except OSError:
+    except (OSError, ValueError):
         return None
     if not boards:
         return None
     return {
-        cell: (max if cell is Cell.LAST_NEW else sum)(words[cell] for words in boards)
+        cell: min(_MOST, (max if cell is Cell.LAST_NEW else sum)(board[cell] for board in boards))
         for cell in Cell
     }
 
 
-def _words(file: Path) -> memoryview:
+def _words(file: Path) -> list[int]:
+    """The numbers of one board, none below 0; raises OSError or ValueError for what is none."""
     size = _WORD * len(Cell)
-    return memoryview(file.read_bytes().ljust(size, b"\0")[:size]).cast("q")
+    content = foreign.content(file, most=size)
+    if len(content) != size:
+        raise ValueError(f"{file} has {len(content)} bytes of {size}")
+    return [max(0, word) for word in memoryview(content).cast("q").tolist()]
 
 
 def _mapped(file: Path, size: int) -> mmap.mmap:

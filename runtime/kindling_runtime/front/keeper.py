@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kindling_runtime.contract import Traffic
-from kindling_runtime.front.board import FOLDER_VARIABLE, Cell, Order, OrderBook, read
+from kindling_runtime.front.board import FOLDER_VARIABLE, Cell, Order, OrderPen, read
 
 
 class Keeper:
@@ -16,7 +16,7 @@ class Keeper:
     def __init__(self) -> None:
         """Raises OSError where no file can be written."""
         self._folder = Path(tempfile.mkdtemp(prefix="kindling-front-"))
-        self._order = OrderBook(self._folder).cells
+        self._pen = OrderPen(self._folder)
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -25,7 +25,7 @@ class Keeper:
 
     def order(self, order: Order) -> None:
         """Have all servers do this from their next request on; an order only ever rises."""
-        self._order[0] = max(self._order[0], order)
+        self._pen.give(order)
 
     def counts(self, *, gone: bool = False) -> Mapping[Cell, int] | None:
         """All servers' numbers together; None while there is no server.
@@ -39,6 +39,7 @@ class Keeper:
 
     def close(self) -> None:
         """Remove the files; what has them mapped keeps them."""
+        self._pen.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

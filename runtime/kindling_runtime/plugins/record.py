@@ -12,11 +12,13 @@ from typing import Final
 
 import msgspec
 
+from kindling_runtime import foreign, wire
 from kindling_runtime.contract import PluginState, PluginStatus
 from kindling_runtime.plugins import telling
 
 FOLDER_VARIABLE: Final = "KINDLING_PLUGINS_FOLDER"
 FOLDER: Final = Path("/tmp/kindling/plugins")
+_MOST_BYTES: Final = 1 << 20
 
 
 def folder_of(environment: Mapping[str, str], *, process: str = "") -> Path:
@@ -62,6 +64,6 @@ def _over_all(name: str, found: Sequence[PluginStatus]) -> PluginStatus:
 
 def _statuses(file: Path) -> list[PluginStatus]:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=list[PluginStatus])
-    except (OSError, msgspec.MsgspecError):
+        return wire.decoded(foreign.content(file, most=_MOST_BYTES), list[PluginStatus]) or []
+    except OSError:
         return []  # gone by now, or not ours

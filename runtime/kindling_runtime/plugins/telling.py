@@ -15,9 +15,11 @@ from typing import Any, Final
 
 import msgspec
 
+from kindling_runtime import foreign, wire
 from kindling_runtime.contract import EngineFacts, GroupBackend, MemoryUse
 
 SUFFIX: Final = ".facts"
+_MOST_BYTES: Final = 1 << 20
 
 _log = logging.getLogger("vllm.kindling")
 
@@ -92,6 +94,8 @@ def _write(folder: Path, facts: EngineFacts) -> None:
 
 def _facts(file: Path) -> Iterator[EngineFacts]:
     try:
-        yield msgspec.json.decode(file.read_bytes(), type=EngineFacts)
-    except (OSError, msgspec.MsgspecError):
+        facts = wire.decoded(foreign.content(file, most=_MOST_BYTES), EngineFacts)
+    except OSError:
         return
+    if facts is not None:
+        yield facts

@@ -14,6 +14,8 @@ def wait_seconds(attempt: int, *, chance: float) -> float:
     return longest * (1 - chance / 2)
 
 
-def drawn_wait(attempt: int) -> float:
-    """The same, with a chance of this moment."""
-    return wait_seconds(attempt, chance=random.random())
+def drawn_wait(attempt: int, *, asked: float = 0.0) -> float:
+    """The same, with a chance of this moment; after the seconds that the store asked for, if it
+    did, and then not all at once."""
+    chance = random.random()
+    return max(wait_seconds(attempt, chance=chance), asked + chance if asked else 0.0)

@@ -12,7 +12,12 @@ class FetchError(Exception):
 
 
 class TransientError(Exception):
-    """The store did not answer well; asking again may help. The text says what it did."""
+    """The store did not answer well; asking again may help, after `wait` seconds if it said so. The
+    text says what it did."""
+
+    def __init__(self, text: str, *, wait: float = 0.0) -> None:
+        super().__init__(text if not wait else f"{text}, to be asked again after {wait:.0f} s")
+        self.wait = wait
 
 
 class ChangedError(Exception):

@@ -23,10 +23,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What goes, the least recently used first, and what is short even then."""
+    """What goes, the least recently used first, and what is short even then: of the volume, or
+    `of_budget`."""
 
     victims: tuple[Entry, ...]
     short: int
+    of_budget: bool = False
 
     @property
     def enough(self) -> bool:
@@ -42,18 +44,13 @@ def make_room(entries: Iterable[Entry], *, need: int, free: int, budget: int | N
     """
     held = tuple(entries)
     stands = sum(entry.bytes for entry in held)
-    short = _short(need, free=free, budget=budget, stands=stands)
+    on_volume = need + RESERVE - free if need > 0 else 0
+    in_budget = stands + need - budget if need > 0 and budget is not None else on_volume
+    short = max(on_volume, in_budget)
     victims: list[Entry] = []
     for entry in sorted((e for e in held if not e.in_use), key=lambda e: (e.used_at, e.path)):
         if short <= 0:
             break
         victims.append(entry)
         short -= entry.bytes
-    return Room(tuple(victims) if short <= 0 else (), short)
-
-
-def _short(need: int, *, free: int, budget: int | None, stands: int) -> int:
-    if need <= 0:
-        return 0
-    on_volume = need + RESERVE - free
-    return on_volume if budget is None else max(on_volume, stands + need - budget)
+    return Room(tuple(victims) if short <= 0 else (), short, of_budget=in_budget > on_volume)

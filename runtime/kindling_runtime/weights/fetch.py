@@ -5,20 +5,20 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from kindling_runtime.contract import Fetch, Phase, Reason, Weights
-from kindling_runtime.weights import journal, lease, manifest, sources, space, uses
+from kindling_runtime.weights import journal, lease, manifest, sources, space, strays, uses
 from kindling_runtime.weights.board import Board
 from kindling_runtime.weights.download import Download, patiently
 from kindling_runtime.weights.errors import ChangedError, FetchError
 from kindling_runtime.weights.lease import Leases
 from kindling_runtime.weights.leasing import STALE_SECONDS
-from kindling_runtime.weights.manifest import Entry, Manifest
-from kindling_runtime.weights.parts import RemoteFile, done_bytes, total, unsafe
+from kindling_runtime.weights.manifest import Entry, Manifest, Standing
+from kindling_runtime.weights.parts import RemoteFile, done_bytes, impossible, total, unsafe
 from kindling_runtime.weights.progress import Meter, size_text
 from kindling_runtime.weights.store import Store
 from kindling_runtime.weights.volume import JOURNAL, MANIFEST, Volume, flush
@@ -53,6 +53,7 @@ class Fetcher:
         self._leases = Leases(self._volume.leases, fetch.key, owner=owner, limit=lease_seconds)
         self._published = self._volume.weights / fetch.key
         self._partial = self._volume.partial / fetch.key
+        self._use = self._volume.uses / owner
 
     async def run(self) -> None:
         """Return once the weights are there, whole; raises FetchError, OSError."""
@@ -61,10 +62,18 @@ class Fetcher:
         if not self._plan.key:
             self._board.enter(Phase.STARTING, Reason.WEIGHTS_READY, "nothing is to be downloaded")
             return
+        using = uses.keep(self._use, uses.keys_of(self._plan)) if self._plan.shared else None
+        try:
+            await self._bring()
+        finally:
+            if using is not None:
+                using.set()
+
+    async def _bring(self) -> None:
         while True:
             # 2. They may be there already, whoever fetched them.
-            broken = await asyncio.to_thread(self._missing)
-            if broken is not None and not broken:
+            stands = await asyncio.to_thread(self._look)
+            if stands is not None and stands.whole:
                 return
             # 3. Otherwise one pod downloads, and the others wait for it.
             held = await asyncio.to_thread(self._leases.take)
@@ -72,49 +81,66 @@ class Fetcher:
                 self._board.waiting(await asyncio.to_thread(self._leases.holder))
                 await asyncio.sleep(min(_POLL_SECONDS, self._leases.limit / 4))
                 continue
-            await self._as_owner(held, broken)
+            await self._as_owner(held, stands)
 
     def _prepare(self) -> None:
         self._volume.prepare()
         if self._plan.kernels:
             (self._volume.root / self._plan.kernels).mkdir(parents=True, exist_ok=True)
-        weights = (f"weights/{self._plan.key}",) if self._plan.key else ()
-        kernels = (self._plan.kernels,) if self._plan.kernels else ()
         if self._plan.shared:
-            uses.mark(self._volume, self._owner, (*weights, *kernels))
+            uses.mark(self._use, uses.keys_of(self._plan))
 
-    def _missing(self) -> tuple[Entry, ...] | None:
-        """The published files that are damaged; None where nothing is published."""
+    def _found(self) -> Manifest | None:
+        """What is published of this source; None where nothing is."""
         found = manifest.read(self._published)
         if found is None or (found.uri, found.config_uri) != (self._uri, self._config_uri):
             return None
-        broken = manifest.damaged(self._published, found, thoroughly=self._thoroughly)
-        if broken:
-            names = ", ".join(entry.path for entry in broken[:3])
-            _log.warning("%d files in the cache are damaged, fetching them: %s", len(broken), names)
-            return broken
+        return found
+
+    def _look(self) -> Standing | None:
+        """How the published folder stands; None where there is none."""
+        found = self._found()
+        if found is None:
+            return None
+        stands = manifest.standing(self._published, found, thoroughly=self._thoroughly)
+        if not stands.whole:
+            _log.warning("%s", stands)
+            return stands
         with contextlib.suppress(OSError):
             os.utime(self._published / MANIFEST)  # the time of the last use
-        self._board.enter(
-            Phase.STARTING, Reason.WEIGHTS_READY, f"{size_text(found.bytes)} are in the cache"
-        )
-        return ()
+        text = f"{size_text(found.bytes)} are in the cache{_doubts(found)}"
+        self._board.enter(Phase.STARTING, Reason.WEIGHTS_READY, text)
+        return stands
 
-    async def _as_owner(self, held: lease.Lease, broken: tuple[Entry, ...] | None) -> None:
+    async def _as_owner(self, held: lease.Lease, stands: Standing | None) -> None:
         """Download under the lease, and publish; stops if the lease is lost."""
         keeping = asyncio.create_task(lease.keep(held, self._leases, self._board.teller))
-        working = asyncio.create_task(self._download(held.number, broken))
+        working = asyncio.create_task(self._mend(held.number, stands))
         try:
             await asyncio.wait({keeping, working}, return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                working.result()
+            if await asyncio.to_thread(held.is_mine, self._leases):
+                # Of the two the one that has ended: the work, or beats that the volume refused.
+                (working if working.done() else keeping).result()
             else:
+                # What it met on the way may be the other one's doing, whose folder it is now.
                 _log.warning("another pod has taken over the download")
         finally:
             keeping.cancel()
             working.cancel()
             await asyncio.wait({keeping, working})
             await asyncio.to_thread(held.release, self._leases)
+
+    async def _mend(self, number: int, stands: Standing | None) -> None:
+        """What is missing comes, and what nobody published goes: engines run from the folder and
+        only read it, and whoever writes there holds the lease."""
+        before = None if stands is None else stands.manifest
+        if await asyncio.to_thread(self._found) != before:
+            return  # another pod has published since: it has to be looked at again
+        if stands is not None:
+            names = [entry.path for entry in stands.manifest.files]
+            await asyncio.to_thread(self._drop, strays.beside(self._published, names))
+        if stands is None or stands.damaged:
+            await self._download(number, None if stands is None else stands.damaged)
 
     async def _download(self, number: int, broken: tuple[Entry, ...] | None) -> None:
         store = await asyncio.to_thread(self._source, repairs=broken is not None)
@@ -150,12 +176,13 @@ class Fetcher:
         board, plan = self._board, self._plan
         # 1. What there is, and what is missing of it.
         board.enter(Phase.DOWNLOADING, Reason.LISTING, f"listing {self._uri}")
-        listing = await patiently(store.listing, board=board, stall_seconds=plan.stall_seconds)
+        listing = await patiently(store, board=board, stall_seconds=plan.stall_seconds)
         wanted = _wanted(self._uri, listing.files, broken)
-        await asyncio.to_thread(self._partial.mkdir, parents=True, exist_ok=True)
+        await asyncio.to_thread(self._prepare_partial, wanted)
         done = await asyncio.to_thread(journal.read, self._partial, wanted)
         there, whole = done_bytes(wanted, done), total(wanted)
         # 2. Room for it, then the bytes.
+        board.enter(Phase.DOWNLOADING, Reason.PREFLIGHT, f"room for {size_text(whole - there)}")
         await self._make_room(whole - there)
         board.begin(Meter.begin(whole, done=there, now=time.monotonic()))
         board.enter(Phase.DOWNLOADING, Reason.DOWNLOADING, "")
@@ -180,9 +207,21 @@ class Fetcher:
             config_resolved=listing.config_resolved,
             files=entries,
         )
-        await asyncio.to_thread(self._publish, made)
+        await asyncio.to_thread(self._publish, made, repairs=broken is not None)
         board.tell()
         _log.info("published %s: %s", self._published, board.summary)
+
+    def _prepare_partial(self, wanted: Sequence[RemoteFile]) -> None:
+        if self._partial.is_symlink():
+            self._partial.unlink()  # it leads elsewhere
+        self._partial.mkdir(parents=True, exist_ok=True)
+        # The source may have had others at an earlier attempt.
+        self._drop(strays.beside(self._partial, [file.path for file in wanted]))
+
+    def _drop(self, paths: Iterable[Path]) -> None:
+        for path in paths:
+            _log.info("removing %s, which is none of the weights", path)
+            self._volume.remove(path)
 
     async def _make_room(self, need: int) -> None:
         await asyncio.to_thread(
@@ -194,29 +233,50 @@ class Fetcher:
             shared=self._plan.shared,
         )
 
-    def _publish(self, made: Manifest) -> None:
+    def _publish(self, made: Manifest, *, repairs: bool) -> None:
         """Move what was downloaded to where engines look for it."""
-        for note in self._partial.glob(f"{JOURNAL}*"):
-            note.unlink(missing_ok=True)
-        before = manifest.read(self._published)
+        before = manifest.read(self._published) if repairs else None
         if before is None:
+            # Whoever was frozen under an earlier lease may have made some again.
+            self._drop(strays.beside(self._partial, [entry.path for entry in made.files]))
             manifest.write(self._partial, made)
             flush(self._partial)
-            with contextlib.suppress(FileNotFoundError):
-                self._volume.remove(self._published)
+            self._volume.remove(self._published)
             self._partial.rename(self._published)
+            # Not before: a kill between the two would lose what has come.
+            for note in (*self._published.glob(f"{JOURNAL}*"), *manifest.drafts(self._published)):
+                with contextlib.suppress(OSError):
+                    note.unlink()
         else:
             self._repair(made, before)
         flush(self._volume.weights)
+        if doubts := _doubts(made):
+            _log.warning("published %s%s", self._published, doubts)
 
     def _repair(self, made: Manifest, before: Manifest) -> None:
         """Put single files in the place of damaged ones: engines run from this folder."""
         for entry in made.files:
-            (self._partial / entry.path).rename(self._published / entry.path)
+            place = self._published / entry.path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if place.is_dir():
+                self._volume.remove(place)
+            (self._partial / entry.path).rename(place)
         fresh = {entry.path: entry for entry in made.files}
         files = tuple(fresh.get(entry.path, entry) for entry in before.files)
         manifest.write(self._published, msgspec.structs.replace(before, files=files))
         self._volume.remove(self._partial)
+
+
+def _doubts(made: Manifest) -> str:
+    """What is to be said of files that came twice as something else than their ETag."""
+    if not (doubted := made.doubted):
+        return ""
+    names = ", ".join(path[:120] for path in doubted[:3])
+    return (
+        f"; {len(doubted)} of {len(made.files)} files do not fit the MD5 that their ETag looks like"
+        f" ({names}), as is so with objects encrypted with SSE-KMS or SSE-C: if these are not, "
+        "upload them again"
+    )
 
 
 def _wanted(
@@ -232,9 +292,15 @@ def _wanted(
         if unsafe(file.path):
             raise FetchError(
                 Reason.STORE_REFUSED,
-                f"{uri} holds a file named {file.path[:120]!r}, which no folder can hold; "
+                f"{uri} holds a file named {file.path[:120]!a}, which no folder can hold; "
                 "rename or remove it",
             )
+    if (wrong := impossible(files)) is not None:
+        raise FetchError(
+            Reason.STORE_REFUSED,
+            f"{uri} holds {wrong.path[:120]} of {wrong.size} bytes, which no folder can hold beside"
+            " the other files; rename or remove what has that name or lies below it",
+        )
     if broken is None:
         return tuple(files)
     names = {entry.path for entry in broken}

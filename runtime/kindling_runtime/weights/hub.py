@@ -7,9 +7,11 @@ those too once Xet has failed, by HTTP from where the hub redirects to.
 
 import asyncio
 import logging
+import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urljoin
 
@@ -19,7 +21,8 @@ from kindling_runtime.contract import Reason
 from kindling_runtime.weights.digests import Buffer
 from kindling_runtime.weights.errors import ChangedError, FetchError, TransientError
 from kindling_runtime.weights.parts import Algorithm, Checksum, Part, RemoteFile
-from kindling_runtime.weights.store import PIECE_BYTES, REQUEST_SECONDS, Listing, short
+from kindling_runtime.weights.patience import asked_wait
+from kindling_runtime.weights.store import PIECE_BYTES, REQUEST_SECONDS, Catch, Listing, short
 from kindling_runtime.weights.xet import Xet
 
 if TYPE_CHECKING:
@@ -48,7 +51,14 @@ class Hub:
         from huggingface_hub.utils._headers import build_hf_headers
 
         self._uri = uri
-        owner, name, *folder = uri.partition("://")[2].strip("/").split("/")
+        owner, _, rest = uri.partition("://")[2].strip("/").partition("/")
+        name, *folder = rest.split("/")
+        if not name:
+            raise FetchError(
+                Reason.STORE_REFUSED,
+                f"{uri} names no repository of the hub; write hf://ORG/NAME in"
+                " spec.model.weights.uri",
+            )
         self._repository = f"{owner}/{name}"
         self._folder = "/".join(folder)
         self._revision = revision
@@ -58,16 +68,26 @@ class Hub:
         self._session: aiohttp.ClientSession | None = None
         self._addresses: dict[str, _Address] = {}
         self._xet = Xet()
+        self._catch = Catch(uri)
+
+    @property
+    def come(self) -> int:
+        """Files that the last listing has brought so far."""
+        return len(self._catch.files)
 
     async def listing(self) -> Listing:
         """All files of the commit; those whose name begins with a dot are the hub's own."""
+        catch = self._catch = Catch(self._uri)
+        given_up = threading.Event()
         try:
             async with asyncio.timeout(_LISTING_SECONDS):
-                files = await asyncio.to_thread(self._list)
+                files = await asyncio.to_thread(self._list, catch, given_up)
         except TimeoutError:
             raise TransientError(
-                f"the hub did not list it within {_LISTING_SECONDS:.0f} s"
+                f"the hub listed {self.come} files within {_LISTING_SECONDS:.0f} s, and not all"
             ) from None
+        finally:
+            given_up.set()
         return Listing(files, resolved=self._commit)
 
     async def read(self, part: Part, *, skip: int) -> AsyncIterator[Buffer]:
@@ -87,30 +107,37 @@ class Hub:
         if self._session is not None:
             await self._session.close()
 
-    def _list(self) -> tuple[RemoteFile, ...]:
+    def _list(self, catch: Catch, given_up: threading.Event) -> tuple[RemoteFile, ...]:
         from huggingface_hub import constants, errors
         from huggingface_hub.hf_api import RepoFile
 
+        hashes: dict[str, str] = {}
         try:
             info = self._api.model_info(self._repository, revision=self._revision or None)
             self._commit = info.sha or self._revision
             found = self._api.list_repo_tree(
                 self._repository, self._folder or None, recursive=True, revision=self._commit
             )
-            entries = [entry for entry in found if isinstance(entry, RepoFile)]
+            for entry in found:
+                if given_up.is_set():
+                    raise TransientError("nobody waits for it any more")
+                if isinstance(entry, RepoFile):
+                    catch.add(self._file(entry))
+                    if entry.xet_hash is not None:
+                        hashes[catch.files[-1].path] = entry.xet_hash
         except errors.HfHubHTTPError as error:
-            raise self._meaning(error.response.status_code, short(error)) from error
+            answer = error.response
+            if answer.status_code not in _REFUSED:
+                raise _passing(answer.status_code, "the hub", answer.headers) from error
+            raise self._refusal(answer.status_code) from error
+        except FetchError:
+            raise
         except Exception as error:
             # Whatever its HTTP library raises for a connection that fails.
             raise TransientError(short(error)) from error
-        files = [(entry, self._file(entry)) for entry in entries]
         route = f"{constants.ENDPOINT}/api/models/{self._repository}/xet-read-token/{self._commit}"
-        self._xet.learn(
-            {file.path: entry.xet_hash for entry, file in files if entry.xet_hash is not None},
-            route=route,
-            headers=self._headers,
-        )
-        return tuple(file for _, file in files if not file.path.startswith("."))
+        self._xet.learn(hashes, route=route, headers=self._headers)
+        return tuple(file for file in catch.files if not file.path.startswith("."))
 
     def _file(self, entry: "RepoFile") -> RemoteFile:
         path = entry.path.removeprefix(self._folder).removeprefix("/")
@@ -132,10 +159,11 @@ class Hub:
                     raise TransientError(f"HTTP {response.status} from {response.url.host}")
                 whole = start == 0 and part.end == part.file.size
                 if response.status != 206 and not (response.status == 200 and whole):
-                    raise TransientError(f"HTTP {response.status} from {response.url.host}")
+                    raise _passing(response.status, str(response.url.host), response.headers)
                 async for piece in response.content.iter_chunked(PIECE_BYTES):
                     yield piece
-        except (aiohttp.ClientError, TimeoutError) as error:
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            # An address that is none is a ValueError.
             raise TransientError(short(error)) from error
 
     async def _address(self, path: str) -> tuple[str, dict[str, str]]:
@@ -151,9 +179,9 @@ class Hub:
             url, headers=self._headers, allow_redirects=False
         ) as response:
             if response.status in _REFUSED:
-                raise self._meaning(response.status, response.reason or "")
+                raise self._refusal(response.status)
             if response.status >= 400:
-                raise TransientError(f"HTTP {response.status} from the hub")
+                raise _passing(response.status, "the hub", response.headers)
             commit = response.headers.get("X-Repo-Commit", self._commit)
             if commit != self._commit:
                 raise ChangedError(f"{path} of {self._uri} is of another commit now")
@@ -174,12 +202,16 @@ class Hub:
             )
         return self._session
 
-    def _meaning(self, status: int, says: str) -> Exception:
-        if status not in _REFUSED:
-            return TransientError(f"HTTP {status}: {says}")
+    def _refusal(self, status: int) -> FetchError:
         at = f" at revision {self._revision}" if self._revision else ""
         return FetchError(
             Reason.STORE_REFUSED,
             f"the hub refuses {self._uri}{at} with HTTP {status}; correct spec.model.weights.uri "
             "and revision, or give a token that may read it in spec.model.weights.tokenSecretRef",
         )
+
+
+def _passing(status: int, who: str, headers: Mapping[str, str]) -> TransientError:
+    """What may be otherwise the next time: too many requests, or a server's own trouble."""
+    wait = asked_wait(headers, now=datetime.now(UTC))
+    return TransientError(f"HTTP {status} from {who}", wait=wait)

@@ -66,6 +66,11 @@ class Joined:
         self._uris = f"{uri} and {config_uri}"
         self._from_config: frozenset[RemoteFile] = frozenset()
 
+    @property
+    def come(self) -> int:
+        """Files that the last listings have brought so far."""
+        return self._weights.come + self._config.come
+
     async def listing(self) -> Listing:
         """The files of both; raises FetchError where neither has config.json."""
         own, other = await self._weights.listing(), await self._config.listing()

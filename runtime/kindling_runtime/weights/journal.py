@@ -7,13 +7,19 @@ Each lease writes a journal of its own; all of them are read.
 
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
-from kindling_runtime.weights.parts import Part, RemoteFile, parts_of
+from kindling_runtime import foreign, wire
+from kindling_runtime.weights.parts import Part, RemoteFile, part_count
 from kindling_runtime.weights.volume import JOURNAL
+
+_LONGEST_LINE: Final = 16 << 10
+_LONGEST_NUMBER: Final = 255
+"""As long as a name."""
 
 
 class Line(msgspec.Struct, frozen=True, array_like=True):
@@ -61,25 +67,28 @@ def read(folder: Path, files: Iterable[RemoteFile]) -> Done:
     What was noted of a file that the store has changed since does not count, nor does a line that
     was cut off.
     """
-    known = {
-        (file.path, file.size, file.etag, part.index) for file in files for part in parts_of(file)
-    }
+    known = {(file.path, file.size, file.etag): part_count(file) for file in files}
     done: Done = {}
-    for journal in sorted(folder.glob(f"{JOURNAL}*"), key=_number):
-        for text in journal.read_bytes().splitlines():
-            line = _line(text)
-            if line and (line.path, line.size, line.etag, line.index) in known:
+    # Of two lines on one part, that of the later lease counts.
+    for journal in sorted(folder.glob(f"{JOURNAL}*"), key=lambda path: _number(path) or 0):
+        for line in _lines(journal):
+            if 0 <= line.index < known.get((line.path, line.size, line.etag), 0):
                 done[line.path, line.index] = line.blake3
     return done
 
 
-def _number(journal: Path) -> int:
-    """Of two lines on one part, that of the later lease counts."""
-    return int(journal.name.removeprefix(JOURNAL))
+def _number(journal: Path) -> int | None:
+    """Of the lease that wrote it; None of a file that only is called so."""
+    return wire.number(journal.name.removeprefix(JOURNAL), digits=_LONGEST_NUMBER)
 
 
-def _line(text: bytes) -> Line | None:
+def _lines(journal: Path) -> Iterator[Line]:
+    if _number(journal) is None:
+        return
     try:
-        return msgspec.json.decode(text, type=Line)
-    except msgspec.MsgspecError:
-        return None
+        with foreign.opened(journal) as file:
+            while text := file.readline(_LONGEST_LINE):
+                if (line := wire.decoded(text, Line)) is not None:
+                    yield line
+    except OSError:
+        return  # what it noted is fetched again

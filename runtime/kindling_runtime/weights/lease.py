@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from kindling_runtime import foreign, wire
 from kindling_runtime.weights.leasing import (
     BEAT_SECONDS,
     STALE_SECONDS,
@@ -27,6 +28,7 @@ from kindling_runtime.weights.leasing import (
 
 _BYTES: Final = 512
 """A beat overwrites the same block, which works on a full disk too."""
+_LONGEST_NUMBER: Final = 18
 
 
 class Beat(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +70,9 @@ class Lease:
         """Let the next one in at once. Leases that were given up earlier go first."""
         for number in sorted(leases.numbers()):
             if number < self.number:
-                leases.path(number).unlink(missing_ok=True)
+                # Of another user's, or what is no file, nothing depends on its end.
+                with contextlib.suppress(OSError):
+                    leases.path(number).unlink()
         self._path.unlink(missing_ok=True)
         self.close()
 
@@ -97,7 +101,10 @@ class Leases:
     def numbers(self) -> tuple[int, ...]:
         """All leases that are there."""
         names = (path.name.rpartition(".") for path in self._folder.glob(f"{self._key}.*"))
-        return tuple(int(end) for key, _, end in names if key == self._key and end.isdigit())
+        found = (
+            wire.number(end, digits=_LONGEST_NUMBER) for key, _, end in names if key == self._key
+        )
+        return tuple(number for number in found if number is not None)
 
     def take(self) -> Lease | None:
         """The lease, if nobody holds it, the holder is dead, or this pod left it; else None."""
@@ -165,14 +172,11 @@ def _write(handle: int, beat: Beat) -> None:
 
 def _read(path: Path) -> bytes:
     """What the lease looks like: content and time, as the server stamps it."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
+    with contextlib.suppress(OSError), foreign.opened(path) as file:
         stamp = os.fstat(file.fileno()).st_mtime_ns
         return file.read(_BYTES) + b"\0%d" % stamp
     return b""
 
 
 def _beat(look: bytes) -> Beat | None:
-    try:
-        return msgspec.json.decode(look.partition(b"\0")[0], type=Beat)
-    except msgspec.MsgspecError:
-        return None
+    return wire.decoded(look.partition(b"\0")[0], Beat)

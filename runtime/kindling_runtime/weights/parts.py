@@ -1,7 +1,8 @@
 """What is to be fetched, cut into ranges: values and arithmetic only. All sizes in bytes."""
 
 import enum
-from collections.abc import Collection, Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +10,12 @@ SMALL_PART: Final = 1 << 20
 LARGE_PART: Final = 8 << 20
 """One request each: what a kill in mid-flight costs again, times the requests at once."""
 _LARGE_FILE: Final = 256 << 20
+_LONGEST_NAME: Final = 255
+_LONGEST_PATH: Final = 1024
+"""In bytes; a store's key has no more either (S3, Azure and GCS: 1,024)."""
+
+
+_MD5: Final = re.compile(r'"?([0-9a-f]{32})"?')
 
 
 class Algorithm(enum.StrEnum):
@@ -59,18 +66,32 @@ class Part:
         return self.end - self.start
 
 
+def md5_in(etag: str) -> Checksum | None:
+    """What an ETag of S3 or GCS says that the content hashes to, if it looks like that."""
+    plain = _MD5.fullmatch(etag)
+    return Checksum(Algorithm.MD5, plain[1]) if plain else None
+
+
 def part_size(file: RemoteFile) -> int:
     """Bytes of a file's parts; a function of the file alone, so that a resumed fetch agrees."""
     return LARGE_PART if file.size >= _LARGE_FILE else SMALL_PART
 
 
-def parts_of(file: RemoteFile) -> tuple[Part, ...]:
-    """The file from its start to its end, without gap or overlap; an empty file has no part."""
-    step = part_size(file)
-    starts = range(0, file.size, step)
-    return tuple(
-        Part(file, index, start, min(start + step, file.size)) for index, start in enumerate(starts)
-    )
+def part_count(file: RemoteFile) -> int:
+    """How many parts the file has; an empty one has none."""
+    return -(-file.size // part_size(file))
+
+
+def part_of(file: RemoteFile, index: int) -> Part:
+    """One of them, 0 being the first."""
+    start = index * part_size(file)
+    return Part(file, index, start, min(start + part_size(file), file.size))
+
+
+def parts_of(file: RemoteFile) -> Iterator[Part]:
+    """The file from its start to its end, without gap or overlap. One by one: how large a file is,
+    a store may say as it likes."""
+    return (part_of(file, index) for index in range(part_count(file)))
 
 
 def in_order(files: Iterable[RemoteFile]) -> tuple[RemoteFile, ...]:
@@ -85,14 +106,35 @@ def total(files: Iterable[RemoteFile]) -> int:
 
 def done_bytes(files: Iterable[RemoteFile], done: Collection[tuple[str, int]]) -> int:
     """Bytes of the parts that `done` names by path and index."""
-    return sum(part.size for part in _all_parts(files) if (part.file.path, part.index) in done)
-
-
-def _all_parts(files: Iterable[RemoteFile]) -> Iterator[Part]:
-    return (part for file in files for part in parts_of(file))
+    named = {file.path: file for file in files}
+    return sum(part_of(named[path], index).size for path, index in done if path in named)
 
 
 def unsafe(path: str) -> bool:
-    """Whether a name would lead out of its folder, or onto what the cache itself keeps there."""
+    """Whether a name would lead out of its folder, or onto what the cache itself keeps there, or is
+    one that no file can have (path_resolution(7))."""
     pieces = path.split("/")
-    return any(piece in {"", ".", ".."} for piece in pieces) or pieces[0].startswith(".")
+    return (
+        any(piece in {"", ".", ".."} or len(_bytes(piece)) > _LONGEST_NAME for piece in pieces)
+        or pieces[0].startswith(".")
+        or len(_bytes(path)) > _LONGEST_PATH
+        or "\0" in path
+        or not path.isprintable()
+    )
+
+
+def impossible(files: Sequence[RemoteFile]) -> RemoteFile | None:
+    """One that no folder can hold beside the others: named twice, below another file, or of less
+    than nothing."""
+    names = {file.path for file in files}
+    seen: set[str] = set()
+    for file in files:
+        above = (file.path[:at] for at, each in enumerate(file.path) if each == "/")
+        if file.size < 0 or file.path in seen or any(folder in names for folder in above):
+            return file
+        seen.add(file.path)
+    return None
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")

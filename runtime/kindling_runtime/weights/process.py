@@ -1,6 +1,7 @@
 """`kindling-runtime fetch` as a process: its `/status`, its last words, its exit status."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -11,7 +12,7 @@ from typing import Final
 
 from aiohttp import web
 
-from kindling_runtime import clock, http, termination
+from kindling_runtime import clock, foreign, http, preflight, termination
 from kindling_runtime.contract import (
     BIND_HOST,
     CONTRACT_VERSION,
@@ -26,6 +27,7 @@ from kindling_runtime.contract import (
     Reason,
     Status,
 )
+from kindling_runtime.weights import heap, volume
 from kindling_runtime.weights.board import Board
 from kindling_runtime.weights.errors import FetchError
 from kindling_runtime.weights.fetch import Fetcher
@@ -34,6 +36,10 @@ _log = logging.getLogger(__name__)
 
 _LOG_SECONDS: Final = 10.0
 _TELL_SECONDS: Final = 1.0
+_EXIT_CODES: Final = {
+    Reason.WEIGHTS_READY: ExitCode.CLEAN,
+    Reason.RUNTIME_FAILED: ExitCode.ENGINE,
+}
 
 
 def fetch(
@@ -48,6 +54,7 @@ def fetch(
     if plan.weights.fetch is None:
         _log.info("the launch plan has nothing to fetch")
         return ExitCode.CLEAN
+    heap.share_one_arena()
     board = Board()
     fetcher = Fetcher(
         plan.weights,
@@ -69,9 +76,9 @@ def fetch(
         Reason.TERMINATION_REQUESTED,
         "told to leave while weights were fetched; what has come is kept for the next attempt",
     )
-    _log.info("%s: %s", reason, sentence)
+    _log.info("%s: %s", reason, foreign.printable(sentence))
     termination.write(termination_log, reason, sentence)
-    return ExitCode.CLEAN if reason is Reason.WEIGHTS_READY else ExitCode.PREFLIGHT
+    return _EXIT_CODES.get(reason, ExitCode.PREFLIGHT)
 
 
 async def _run(
@@ -89,21 +96,41 @@ async def _run(
         return http.document(status(plan, board, version=version))
 
     app.router.add_get(STATUS_PATH, show)
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(
+                http.serving(app, host=BIND_HOST, port=plan.runtime_port)
+            )
+        except OSError as error:
+            problem = preflight.port_taken(plan.runtime_port, error, owner="runtime")
+            return Reason.PREFLIGHT_FAILED, problem
+        telling = asyncio.create_task(_tell(board))
+        try:
+            failed = await _outcome(fetcher, plan)
+        finally:
+            telling.cancel()
+    return failed or (Reason.WEIGHTS_READY, board.message)
+
+
+async def _outcome(fetcher: Fetcher, plan: LaunchPlan) -> tuple[Reason, str] | None:
+    """Why the fetch has failed; None if it has not."""
     try:
-        async with http.serving(app, host=BIND_HOST, port=plan.runtime_port):
-            telling = asyncio.create_task(_tell(board))
-            try:
-                await fetcher.run()
-            finally:
-                telling.cancel()
+        await fetcher.run()
     except FetchError as error:
         return error.reason, str(error)
     except OSError as error:
+        if error.errno in volume.FULL and plan.weights.fetch is not None:
+            told = volume.full(Path(plan.weights.fetch.volume), error)
+            return told.reason, str(told)
         return Reason.WEIGHTS_INCOMPLETE, (
             f"{error.filename or plan.weights.uri} cannot be used ({error.strerror}); see the "
             "volume of spec.model.weights.cacheClaim"
         )
-    return Reason.WEIGHTS_READY, board.message
+    except Exception as error:
+        _log.exception("the fetch itself failed")
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        return Reason.RUNTIME_FAILED, f"the fetch itself failed with {what}; report its log"
+    return None
 
 
 async def _tell(board: Board) -> None:
@@ -151,7 +178,9 @@ def _download(board: Board) -> Download | None:
     now, meter = time.monotonic(), board.meter
     if meter is None:
         teller = board.teller
-        return Download(bytes=teller.done, total=teller.total) if teller.total else None
+        if not teller.total and not board.problem:
+            return None
+        return Download(bytes=teller.done, total=teller.total, problem=board.problem)
     rate, left = meter.rate(now), meter.seconds_left(now)
     return Download(
         bytes=meter.done,
@@ -159,4 +188,5 @@ def _download(board: Board) -> Download | None:
         fetched=meter.fetched,
         bytes_per_second=None if rate is None else round(rate),
         seconds_left=None if left is None else round(left),
+        problem=board.problem,
     )

@@ -8,6 +8,8 @@ _WINDOW_SECONDS: Final = 30.0
 _SPACING_SECONDS: Final = 1.0
 _LEAST_SECONDS: Final = 3.0
 """Before that a rate is a guess."""
+SLOWEST: Final = 1 << 10
+"""Bytes per second of the whole download: what brings less stands still, however regularly."""
 _UNITS: Final = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -15,7 +17,8 @@ _UNITS: Final = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10,
 class Meter:
     """`done` of `total` bytes are there, `fetched` of them came from the store in this process.
 
-    `moved` is when the last one came. `samples` are moments with what had been fetched by then.
+    `heard` is when the last one came; `moved` is behind it where fewer come than `SLOWEST`: each
+    pays for so much time. `samples` are moments with what had been fetched by then.
     """
 
     total: int
@@ -23,16 +26,23 @@ class Meter:
     done: int = 0
     fetched: int = 0
     moved: float = 0.0
+    heard: float = 0.0
     samples: tuple[tuple[float, int], ...] = ()
 
     @classmethod
     def begin(cls, total: int, *, done: int, now: float) -> "Meter":
         """A download that begins, or goes on, with `done` bytes there."""
-        return cls(total=total, started=now, done=done, moved=now, samples=((now, 0),))
+        return cls(total=total, started=now, done=done, moved=now, heard=now, samples=((now, 0),))
 
     def arrived(self, count: int, *, now: float) -> "Meter":
         """`count` more bytes from the store."""
-        grown = replace(self, done=self.done + count, fetched=self.fetched + count, moved=now)
+        grown = replace(
+            self,
+            done=self.done + count,
+            fetched=self.fetched + count,
+            moved=min(now, self.moved + count / SLOWEST),
+            heard=now,
+        )
         return grown._sampled(now)
 
     def lost(self, count: int) -> "Meter":
@@ -41,7 +51,12 @@ class Meter:
 
     def touched(self, now: float) -> "Meter":
         """Work went on that brought no byte: a checksum, a flush."""
-        return replace(self, moved=now)
+        return replace(self, moved=now, heard=now)
+
+    @property
+    def crawls(self) -> bool:
+        """Whether bytes come, and fewer than count."""
+        return self.heard > self.moved
 
     def rate(self, now: float) -> float | None:
         """Bytes per second of late; None before there is anything to tell."""

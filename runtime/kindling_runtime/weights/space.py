@@ -41,12 +41,16 @@ def _evict(volume: Volume, *, need: int, key: str, budget: int | None) -> None:
     if not room.enough:
         used = sum(entry.bytes for entry in entries if entry.in_use)
         cap = "" if budget is None else f" of {size_text(budget)}"
+        fix = (
+            "raise spec.model.weights.cacheMaxBytes by that"
+            if room.of_budget
+            else "enlarge the claim by that or name another in spec.model.weights.cacheClaim"
+        )
         raise FetchError(
             Reason.CACHE_FULL,
             f"{size_text(need)} of weights are to come, {size_text(RESERVE)} stay free, and the "
             f"cache{cap} at {volume.root} has {size_text(free)} free with {size_text(used)} in "
-            f"use: {size_text(room.short)} are short; enlarge the claim by that or name another "
-            "in spec.model.weights.cacheClaim",
+            f"use: {size_text(room.short)} are short; {fix}",
         )
     for victim in room.victims:
         _log.info("evicting %s, %s", victim.path, size_text(victim.bytes))

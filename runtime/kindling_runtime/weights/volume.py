@@ -23,7 +23,8 @@ from kindling_runtime.weights.errors import FetchError
 MANIFEST: Final = ".kindling.json"
 JOURNAL: Final = ".kindling-journal."
 
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_FEW_FILES: Final = 16
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Volume:
@@ -44,6 +45,8 @@ class Volume:
             for folder in (self.weights, self.partial, self.leases, self.uses, self.trash):
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
+            if error.errno in FULL:
+                raise full(self.root, error) from error
             raise FetchError(
                 Reason.PREFLIGHT_FAILED,
                 f"the cache volume {self.root} cannot be written by user {os.getuid()} "
@@ -69,12 +72,19 @@ class Volume:
         grave = self.trash / uuid.uuid4().hex
         with contextlib.suppress(FileNotFoundError):
             folder.rename(grave)
-            shutil.rmtree(grave, ignore_errors=True)
+            _delete(grave)
 
     def sweep(self) -> None:
         """Delete what a removal left that was cut short."""
         for grave in self.trash.iterdir():
-            shutil.rmtree(grave, ignore_errors=True)
+            _delete(grave)
+
+
+def _delete(grave: Path) -> None:
+    with contextlib.suppress(OSError):
+        grave.unlink()
+        return
+    shutil.rmtree(grave, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -83,13 +93,23 @@ def told_when_full(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in FULL:
             raise
-        raise FetchError(
-            Reason.CACHE_FULL,
-            f"the volume at {root} became full while weights were written "
-            f"({os.strerror(error.errno or 0)}); enlarge it or delete what others keep there",
-        ) from error
+        raise full(root, error) from error
+
+
+def full(root: Path, error: OSError) -> FetchError:
+    """The sentence about a volume that has no room: for bytes, or for one more file."""
+    why, fix = os.strerror(error.errno or 0), "enlarge it or delete what others keep there"
+    with contextlib.suppress(OSError):
+        stat = os.statvfs(root)
+        if stat.f_files and stat.f_favail < _FEW_FILES:
+            why = f"of {stat.f_files} files that it may hold {stat.f_favail} are left"
+            fix = "delete what others keep there or make it with more inodes"
+    return FetchError(
+        Reason.CACHE_FULL,
+        f"the volume at {root} became full while weights were written ({why}); {fix}",
+    )
 
 
 def folder_bytes(folder: Path) -> int:

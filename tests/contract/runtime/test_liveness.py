@@ -3,19 +3,21 @@
 import asyncio
 import os
 import signal
-import time
 from pathlib import Path
 
 import msgspec
 import pytest
 from tests.support.engine import pod as pods
+from tests.support.faultpage import Fault, Kind
 
 from kindling_runtime.contract import LIVE_PATH, READY_PATH, ExitCode, Phase, Reason
 
-# Interval, one unanswered glance at the counters, one unanswered token; then the time until it is
-# given up, with room for a busy machine.
+# Interval, one unanswered glance at the counters, one unanswered token; each look once more for the
+# second; then the time until it is given up, and that of an engine to end.
 FOUND_WITHIN = 1 + 1 + 1
-GIVEN_UP_WITHIN = FOUND_WITHIN + 3 + 10
+UNREADY_WITHIN = 2 * FOUND_WITHIN + pods.ROOM
+GIVEN_UP_WITHIN = FOUND_WITHIN + 3 + pods.ROOM
+ENDED_WITHIN = 2 + 5
 
 
 @pytest.fixture
@@ -24,15 +26,21 @@ def model(tmp_path: Path) -> Path:
 
 
 async def test_a_wedged_engine_loses_readiness_then_liveness_and_is_replaced(
-    model: Path, tmp_path: Path
+    model: Path, tmp_path: Path, fault: Fault
 ) -> None:
+    fault.row(
+        Kind.ENGINE,
+        "accepts requests and answers none",
+        "Stalled after two looks, then Failed `Wedged` after `wedgedSeconds`, exit 70",
+    )
     plan = pods.plan_for(model, switches=["--ignore-sigterm"], probe=pods.QUICK)
     async with pods.running(plan, tmp_path) as pod:
         await pod.reach(Phase.READY)
+        fault.begins()
         await pod.fault(wedged=True)
-        wedged = time.monotonic()
 
         stalled = await pod.reach(Phase.STALLED)
+        fault.within(UNREADY_WITHIN, "not ready")
         assert await pod.check(READY_PATH) == 503
         assert await pod.check(LIVE_PATH) == 200
         assert stalled.message == (
@@ -43,34 +51,77 @@ async def test_a_wedged_engine_loses_readiness_then_liveness_and_is_replaced(
         # It ignores SIGTERM, so that its grace period is time enough to look.
         failed = await pod.reach(Phase.FAILED)
         assert await pod.check(LIVE_PATH) == 503
-        assert time.monotonic() - wedged < GIVEN_UP_WITHIN
+        fault.within(GIVEN_UP_WITHIN, "given up")
         assert failed.message.startswith("the engine is wedged: it runs and generated no token for")
 
         assert await pod.exit_status() == ExitCode.ENGINE
         assert (pod.reason, pod.message) == (Reason.WEDGED, failed.message)
+        assert pod.last_words == f"{pod.reason}: {pod.message}", "no list: nothing was refused"
+        fault.within(GIVEN_UP_WITHIN + ENDED_WITHIN, "exit 70")
+
+
+async def test_a_rank_that_hangs_is_found_although_another_serves(
+    model: Path, tmp_path: Path, fault: Fault
+) -> None:
+    """What runs is the evidence: no request is added to it."""
+    fault.row(
+        Kind.ENGINE,
+        "one of two data-parallel ranks hangs with requests running, the other serves",
+        "Stalled, then `Wedged`, names the rank and its requests; exit 70",
+    )
+    probe = msgspec.structs.replace(pods.QUICK, token_seconds=5, wedged_seconds=16)
+    paced = ("--ranks", "2", "--seconds-per-token", "0.05")
+    async with pods.running(pods.plan_for(model, switches=paced, probe=probe), tmp_path) as pod:
+        await pod.reach(Phase.READY)
+        clients = [await pod.streaming(100_000) for _ in range(4)]
+        before = (await pod.status()).evidence.canaries
+        fault.begins()
+        await pod.fault(wedged=True, rank=1)
+
+        stalled = await pod.reach(Phase.STALLED)
+        fault.within(1 + 6 + 2 * (5 + 6) + pods.ROOM, "not ready")
+        assert stalled.message == (
+            "the engine showed no token in 2 looks in a row: "
+            "engine 1 has 2 requests and none got a token for 5 s"
+        )
+        assert stalled.evidence.canaries == before
+        for client in clients:
+            client.cancel()
+
+        assert await pod.exit_status() == ExitCode.ENGINE
+        fault.within(1 + 6 + 5 + 6 + 16 + pods.ROOM + ENDED_WITHIN, "exit 70")
+        assert pod.reason is Reason.WEDGED
 
 
 async def test_an_engine_that_is_stopped_by_a_signal_is_found_as_well(
-    model: Path, tmp_path: Path
+    model: Path, tmp_path: Path, fault: Fault
 ) -> None:
+    fault.row(Kind.ENGINE, "SIGSTOP of the whole engine", "Failed `Wedged`, killed, exit 70")
     async with pods.running(pods.plan_for(model, probe=pods.QUICK), tmp_path) as pod:
         status = await pod.reach(Phase.READY)
         assert status.engine.pid is not None
+        fault.begins()
         os.kill(status.engine.pid, signal.SIGSTOP)
 
         assert await pod.exit_status() == ExitCode.ENGINE
+        fault.within(GIVEN_UP_WITHIN + ENDED_WITHIN, "exit 70")
         assert pod.message.startswith("the engine is wedged: it runs and generated no token for")
         assert pod.descendants() == {}
 
 
-async def test_an_engine_that_generates_again_is_kept(model: Path, tmp_path: Path) -> None:
+async def test_an_engine_that_generates_again_is_kept(
+    model: Path, tmp_path: Path, fault: Fault
+) -> None:
+    fault.row(Kind.ENGINE, "generates again", "Ready, the same process")
     patient = msgspec.structs.replace(pods.QUICK, wedged_seconds=3600)
     async with pods.running(pods.plan_for(model, probe=patient), tmp_path) as pod:
         before = await pod.reach(Phase.READY)
         await pod.fault(wedged=True)
         await pod.reach(Phase.STALLED)
+        fault.begins()
         await pod.fault(wedged=False)
         after = await pod.reach(Phase.READY)
+        fault.within(FOUND_WITHIN + pods.ROOM, "ready again")
 
         assert after.engine.pid == before.engine.pid
         assert await pod.ready()
@@ -79,36 +130,42 @@ async def test_an_engine_that_generates_again_is_kept(model: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "SIGKILL",
-            "the engine was killed by SIGKILL, "
-            "which is how the kernel ends a process over its memory limit",
-        ),
+        ("SIGKILL", "the engine was killed by SIGKILL"),  # and whether the kernel did, if it says
         ("SIGSEGV", "the engine was killed by SIGSEGV and logged no error"),
     ],
+    ids=("SIGKILL", "SIGSEGV"),
 )
 async def test_an_engine_that_a_signal_kills(
-    model: Path, tmp_path: Path, name: str, message: str
+    model: Path, tmp_path: Path, name: str, message: str, fault: Fault
 ) -> None:
+    fault.row(Kind.ENGINE, f"{name} to the engine", "exit 70, names the signal")
     async with pods.running(pods.plan_for(model), tmp_path) as pod:
         await pod.reach(Phase.READY)
+        fault.begins()
         await pod.fault(signal=name)
 
         assert await pod.exit_status() == ExitCode.ENGINE
-        assert pod.message == message
+        fault.within(pods.ROOM, "exit 70")
+        assert pod.message.startswith(message)
 
 
-async def test_an_engine_that_exits_says_why(model: Path, tmp_path: Path) -> None:
+async def test_an_engine_that_exits_says_why(model: Path, tmp_path: Path, fault: Fault) -> None:
+    fault.row(Kind.ENGINE, "exits by itself", "exit 70 with the useful line of its log")
     async with pods.running(pods.plan_for(model), tmp_path) as pod:
         await pod.reach(Phase.READY)
+        fault.begins()
         await pod.fault(exit=3, says="RuntimeError: NCCL error")
 
         assert await pod.exit_status() == ExitCode.ENGINE
+        fault.within(pods.ROOM, "exit 70")
         assert pod.message == "the engine exited with status 3: RuntimeError: NCCL error"
 
 
-async def test_probes_are_answered_while_nobody_reads_the_log(model: Path, tmp_path: Path) -> None:
+async def test_probes_are_answered_while_nobody_reads_the_log(
+    model: Path, tmp_path: Path, fault: Fault
+) -> None:
     """The engine's output is not forwarded by the thread that answers the kubelet."""
+    fault.row(Kind.ENGINE, "logs without end and nobody reads", "probes are answered all the same")
     plan = pods.plan_for(model, switches=["--chatter"])
     reader, writer = os.pipe()
     try:
@@ -116,7 +173,9 @@ async def test_probes_are_answered_while_nobody_reads_the_log(model: Path, tmp_p
             await pod.reach(Phase.LOADING, Phase.READY)
             await asyncio.sleep(1)
 
+            fault.begins()
             assert await pod.check(LIVE_PATH) == 200
+            fault.within(pods.ROOM, "answered")
     finally:
         os.close(reader)
         os.close(writer)

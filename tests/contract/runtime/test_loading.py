@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -12,15 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from kindling_runtime.contract import Probe
-from kindling_runtime.loading import READ_BYTES, LoadWatch, Work, judge, work_of
+from kindling_runtime.loading import READ_BYTES, WRITTEN_BYTES, LoadWatch, Work, judge, work_of
 from kindling_runtime.state import Event, Idle, Worked
 
 STUCK = 3
-LIMITS = Probe(startup_seconds=60, stuck_seconds=STUCK)
 
 READS = "import time\nwhile True:\n  open({file!r}, 'rb').read()\n  time.sleep(0.5)"
 COMPUTES = "while True: pass"
+WRITES = (
+    "import os, time\nfile = open({file!r}, 'wb')\n"
+    "while True:\n  file.write(b'x' * (1 << 18)); file.flush(); os.fsync(file); time.sleep(0.5)"
+)
+LOGS = "import time\nwhile True:\n  print('x' * (1 << 17), flush=True)\n  time.sleep(0.5)"
 SLEEPS = "import time; time.sleep(600)"
 CHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', {program!r}])"
 
@@ -28,18 +33,22 @@ CHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', {program!
 @contextmanager
 def session(program: str) -> Iterator[int]:
     """A program that leads a session of its own, as the engine does."""
-    process = subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
-    try:
-        yield process.pid
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        reader = threading.Thread(target=process.stdout.read, daemon=True)
+        reader.start()
+        try:
+            yield process.pid
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            reader.join()
 
 
 @asynccontextmanager
 async def watched(pid: int) -> AsyncIterator[list[Event]]:
     seen: list[Event] = []
-    task = asyncio.create_task(LoadWatch(pid, LIMITS, lines=lambda: 0).run(seen.append))
+    task = asyncio.create_task(LoadWatch(pid, stuck_seconds=STUCK).run(seen.append))
     try:
         yield seen
     finally:
@@ -90,6 +99,24 @@ async def test_one_that_only_computes_is_at_work_and_does_not_move() -> None:
     assert set(seen) == {Worked(moved=False)}
 
 
+async def test_one_that_writes_files_moves() -> None:
+    # Not in /tmp, which may be memory.
+    with (
+        tempfile.NamedTemporaryFile(dir="/var/tmp") as file,
+        session(WRITES.format(file=file.name)) as pid,
+    ):
+        async with watched(pid) as seen:
+            assert await idle_in(seen, within=STUCK + 4) is None
+    assert Worked(moved=True) in seen
+
+
+async def test_one_that_only_logs_is_idle() -> None:
+    """As vLLM does while its processes wait for each other."""
+    with session(LOGS) as pid:
+        async with watched(pid) as seen:
+            assert await idle_in(seen, within=STUCK + 10) is not None
+
+
 async def test_one_that_waits_for_nothing_is_idle() -> None:
     with session(SLEEPS) as pid:
         async with watched(pid) as seen:
@@ -111,9 +138,10 @@ def test_processes_of_others_do_not_count() -> None:
         (Work(seconds=0.04), None),
         (Work(read=READ_BYTES), Worked(moved=True)),
         (Work(faults=1), Worked(moved=True)),
-        (Work(lines=1), Worked(moved=True)),
+        (Work(written=WRITTEN_BYTES - 1), None),
+        (Work(written=WRITTEN_BYTES), Worked(moved=True)),
         (Work(seconds=0.05), Worked(moved=False)),
-        (Work(seconds=0.05, lines=1), Worked(moved=True)),
+        (Work(seconds=0.05, faults=1), Worked(moved=True)),
     ],
 )
 def test_what_counts_as_work(after: Work, found: Worked | None) -> None:

@@ -10,6 +10,7 @@ import aiohttp
 import msgspec
 import pytest
 from tests.support.engine import pod as pods
+from tests.support.faultpage import Fault, Kind
 
 from kindling_runtime.contract import (
     LIVE_PATH,
@@ -80,33 +81,48 @@ async def test_whether_it_has_started_is_denied_when_the_start_has_failed(
 
 
 async def test_an_engine_that_never_generates_is_given_up_at_the_start_deadline(
-    model: Path, tmp_path: Path
+    model: Path, tmp_path: Path, fault: Fault
 ) -> None:
+    fault.row(
+        Kind.LOAD,
+        "never a token",
+        "Failed `StartDeadlineExceeded` after `startupSeconds`, or `stuckSeconds` after the last"
+        " thing that it read or wrote; exit 70, names the last answer",
+    )
+    fault.begins()
     plan = pods.plan_for(model, switches=["--wedged"], probe=NO_TIME_TO_LOAD)
     async with pods.running(plan, tmp_path) as pod:
         assert await pod.exit_status() == ExitCode.ENGINE
+        fault.within(12 + 9 + pods.ROOM, "exit 70")
         assert pod.message == (
-            "the engine generated no token within 12 s of start, and neither reads nor logs for 9 s"
-            " (it did not answer a one-token request within 1 s);"
+            "the engine generated no token within 12 s of start, and neither reads nor writes for"
+            " 9 s (it did not answer a one-token request within 1 s);"
             " see its log, or allow it more time to load"
         )
 
 
 async def test_an_engine_that_is_stopped_while_it_loads_is_found_and_ended(
-    model: Path, tmp_path: Path
+    model: Path, tmp_path: Path, fault: Fault
 ) -> None:
+    fault.row(
+        Kind.LOAD,
+        "SIGSTOP of a loading engine, as of one whose volume hangs",
+        "Failed `Stuck` `stuckSeconds` + 2 s later, exit 70",
+    )
     limits = msgspec.structs.replace(pods.QUICK, startup_seconds=600, stuck_seconds=3)
     plan = pods.plan_for(model, switches=["--wedged"], probe=limits)
     async with pods.running(plan, tmp_path) as pod:
         status = await pod.reach(Phase.LOADING)
         assert status.engine.pid is not None
+        fault.begins()
         os.kill(status.engine.pid, signal.SIGSTOP)
 
         assert await pod.exit_status() == ExitCode.ENGINE
+        fault.within(3 + 2 + 2 + pods.ROOM, "exit 70")
         assert pod.reason is Reason.STUCK
         assert re.fullmatch(
-            r"the engine stopped while it loads: for \d+ s its processes read nothing, computed"
-            r" nothing and logged nothing \(.+\); see its log, and whether the volume of the"
+            r"the engine stopped while it loads: for \d+ s its processes read nothing, wrote"
+            r" nothing and computed nothing \(.+\); see its log, and whether the volume of the"
             r" weights answers",
             pod.message,
         )
@@ -127,24 +143,32 @@ async def test_what_the_engine_answers_instead_of_a_token_is_told(
         assert await pod.check(READY_PATH) == 503
 
 
-async def test_an_engine_that_dies_while_loading_says_why(model: Path, tmp_path: Path) -> None:
+async def test_an_engine_that_dies_while_loading_says_why(
+    model: Path, tmp_path: Path, fault: Fault
+) -> None:
+    fault.row(Kind.LOAD, "exits while it loads", "exit 70 with the useful line of its log")
+    fault.begins()
     said = "(EngineCore pid=9) ERROR 11-29 ValueError: To serve at least one request, add memory"
     plan = pods.plan_for(model, switches=["--exit-while-loading", "1", "--says", said])
     async with pods.running(plan, tmp_path) as pod:
         assert await pod.exit_status() == ExitCode.ENGINE
+        fault.within(15 + pods.ROOM, "exit 70")
         assert pod.message == (
             "the engine exited with status 1: ValueError: To serve at least one request, add memory"
         )
         assert said in pod.log
 
 
-async def test_no_canary_is_sent_while_clients_are_served(model: Path, tmp_path: Path) -> None:
-    plan = pods.plan_for(model, switches=["--seconds-per-token", "0.1"])
+@pytest.mark.parametrize(
+    ("pace", "tokens"), [("0.1", 60), ("2.5", 4)], ids=["between two looks", "not at each look"]
+)
+async def test_no_canary_is_sent_while_clients_are_served(
+    pace: str, tokens: int, model: Path, tmp_path: Path
+) -> None:
+    plan = pods.plan_for(model, switches=["--seconds-per-token", pace])
     async with pods.running(plan, tmp_path) as pod:
         await pod.reach(Phase.READY)
-        started = asyncio.Event()
-        client = asyncio.create_task(pod.stream(60, started=started))
-        await started.wait()
+        client = await pod.streaming(tokens)
         await evidence_from(pod, EvidenceSource.COUNTERS)
         before = (await pod.status()).evidence.canaries
         await asyncio.sleep(3 * plan.probe.interval_seconds)
@@ -156,6 +180,18 @@ async def test_no_canary_is_sent_while_clients_are_served(model: Path, tmp_path:
         await client
         idle = await evidence_from(pod, EvidenceSource.CANARY)
         assert idle > before
+
+
+@pytest.mark.parametrize(
+    ("switches", "priority"), [((), None), (("--scheduling-policy=priority",), 1_000_000)]
+)
+async def test_a_canary_goes_behind_clients_where_the_engine_knows_priorities(
+    model: Path, tmp_path: Path, switches: tuple[str, ...], priority: int | None
+) -> None:
+    async with pods.running(pods.plan_for(model, switches=switches), tmp_path) as pod:
+        await pod.reach(Phase.READY)
+
+        assert (await pod.seen())["last"].get("priority") == priority
 
 
 async def test_status_counts_who_asked_the_engine_for_its_models(

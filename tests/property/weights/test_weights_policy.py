@@ -17,7 +17,7 @@ from kindling_runtime.weights.parts import (
     total,
     unsafe,
 )
-from kindling_runtime.weights.progress import Meter, duration_text, pair_text, size_text
+from kindling_runtime.weights.progress import SLOWEST, Meter, duration_text, pair_text, size_text
 
 sizes = st.integers(0, 3 * 256 << 20)
 files = st.lists(
@@ -40,7 +40,7 @@ entries = st.lists(
 
 @given(sizes)
 def test_the_parts_of_a_file_cover_it_once_and_in_order(size: int) -> None:
-    parts = parts_of(RemoteFile("a", size))
+    parts = tuple(parts_of(RemoteFile("a", size)))
     ends = [0, *(part.end for part in parts)]
     assert [part.start for part in parts] == ends[:-1]
     assert ends[-1] == size
@@ -120,6 +120,12 @@ def test_eviction_takes_the_least_recently_used_never_one_in_use_and_no_more_tha
     else:
         assert not room.victims
         assert room.short > 0
+        # Whoever gives what is said to be short has ended that lack.
+        assert not room.of_budget or budget is not None
+        raised = budget + room.short if budget is not None and room.of_budget else budget
+        larger = free if room.of_budget else free + room.short
+        eased = make_room(entries, need=need, free=larger, budget=raised)
+        assert eased.enough or eased.of_budget != room.of_budget
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.binary(max_size=1), st.floats(0.1, 10))))
@@ -169,6 +175,19 @@ def test_a_steady_download_tells_its_rate_and_its_end() -> None:
         now += 1
         meter = meter.arrived(gib, now=now)
     assert meter.sentence(now) == "300.0 of 600.0 GiB, 1.0 GiB/s, 5 min left"
+
+
+@given(st.integers(1, 10_000), st.floats(0.1, 20))
+def test_who_brings_less_than_counts_stands_still_the_longer_it_lasts(
+    count: int, every: float
+) -> None:
+    meter = Meter.begin(1 << 40, done=0, now=0.0)
+    moments = [every * number for number in range(1, 41)]
+    for now in moments:
+        meter = meter.arrived(count, now=now)
+    idle, share = moments[-1] - meter.moved, count / every / SLOWEST
+    assert idle == pytest.approx(max(0, 1 - share) * moments[-1], abs=1e-6)
+    assert meter.crawls == (idle > 0)
 
 
 def test_a_download_that_has_stopped_has_no_end() -> None:

@@ -1,6 +1,7 @@
 """Launch plans for tests: everything has a default, so that a test names only what it is about."""
 
 from pathlib import Path
+from typing import Final
 
 from kindling_runtime.contract import (
     ENGINE_PORT,
@@ -13,6 +14,16 @@ from kindling_runtime.contract import (
     Probe,
     Weights,
 )
+
+ON_CPU: Final = {
+    "OMP_NUM_THREADS": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_HOST_IP": "127.0.0.1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "HF_HUB_OFFLINE": "1",
+}
+"""The environment of a small vLLM on CPU."""
 
 
 def launch_plan(

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ STANDIN = Path(__file__).with_name("standin.py")
 
 # Real work takes milliseconds; the rest is room for a busy machine.
 PATIENCE = 45.0
+ROOM = 30.0
+"""What a busy machine may add to a bound."""
 
 PATIENT = Probe(startup_seconds=45, token_seconds=20, interval_seconds=1)
 # For engines that are meant to be given up.
@@ -105,15 +107,16 @@ class Container:
     @property
     def message(self) -> str:
         """The sentence of the termination message."""
-        return contract.read_last_words(self._last_words)[1]
+        return contract.read_last_words(self.last_words)[1]
 
     @property
     def reason(self) -> contract.Reason | None:
         """The reason in the termination message."""
-        return contract.read_last_words(self._last_words)[0]
+        return contract.read_last_words(self.last_words)[0]
 
     @property
-    def _last_words(self) -> str:
+    def last_words(self) -> str:
+        """The termination message, whole."""
         return (self.folder / "termination-log").read_text()
 
     @property
@@ -170,6 +173,10 @@ class Pod(Container):
         async with self.session.get(self.runtime + contract.METRICS_PATH) as response:
             return await response.text()
 
+    async def metric(self, name: str) -> float:
+        """A metric of the runtime that has no labels."""
+        return reading(await self.metrics(), name)
+
     async def reach(self, *phases: Phase) -> Status:
         """Wait until the pod is in one of `phases`."""
         async with asyncio.timeout(PATIENCE):
@@ -221,15 +228,16 @@ class Pod(Container):
                         started.set()
         return events
 
+    async def streaming(self, tokens: int) -> asyncio.Task[list[str]]:
+        """A stream that has had its first token."""
+        started = asyncio.Event()
+        client = asyncio.create_task(self.stream(tokens, started=started))
+        await started.wait()
+        return client
+
     def descendants(self) -> dict[int, str]:
         """Everything that the container runs, by this host's process id: the command line."""
-        found: dict[int, str] = {}
-        unseen = [self.process.pid]
-        while unseen:
-            children = _children(unseen.pop())
-            found |= children
-            unseen += children
-        return found
+        return {pid: _command(pid) for pid in family_of(self.process.pid)}
 
     def terminate(self) -> None:
         """SIGTERM to the container's process 1, as the kubelet sends it."""
@@ -260,12 +268,27 @@ def is_running(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-def _children(pid: int) -> dict[int, str]:
-    children: dict[int, str] = {}
+def family_of(pid: int) -> Iterator[int]:
+    """Everything below a process, parents first."""
     for listing in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in _read(listing).split():
-            children[int(child)] = _read(Path(f"/proc/{child}/cmdline")).replace("\0", " ").strip()
-    return children
+        for child in map(int, _read(listing).split()):
+            yield child
+            yield from family_of(child)
+
+
+def _command(pid: int) -> str:
+    return _read(Path(f"/proc/{pid}/cmdline")).replace("\0", " ").strip()
+
+
+def resident(pid: int) -> int:
+    """Bytes of a process in memory (proc_pid_status(5))."""
+    lines = _read(Path(f"/proc/{pid}/status")).splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmRSS"))
+
+
+def reading(metrics: str, name: str) -> float:
+    """A metric without labels."""
+    return float(next(m.split()[1] for m in metrics.splitlines() if m.startswith(f"{name} ")))
 
 
 def _read(file: Path) -> str:
@@ -281,14 +304,16 @@ async def running(
     folder: Path,
     *,
     as_process_1: bool = False,
+    prefix: Sequence[str] = (),
     env: dict[str, str] | None = None,
     stdout: int | None = None,
 ) -> AsyncIterator[Pod]:
     """Run the runtime on `plan` with its files in `folder`; nothing of it is left at the end.
 
-    Its output goes to `Pod.log`, or the standard one to the file descriptor `stdout`.
+    `prefix` comes before its command. Its output goes to `Pod.log`, or the standard one to the file
+    descriptor `stdout`.
     """
-    prefix = PROCESS_1 if as_process_1 else ()
+    prefix = PROCESS_1 if as_process_1 else prefix
     process = await _start(contract.encode(plan), folder, prefix=prefix, env=env, stdout=stdout)
     timeout = aiohttp.ClientTimeout(total=PATIENCE)
     async with aiohttp.ClientSession(timeout=timeout) as session:
@@ -299,9 +324,9 @@ async def running(
             await _put_down(pod)
 
 
-async def run_to_end(data: bytes, folder: Path) -> tuple[int, str]:
+async def run_to_end(data: bytes, folder: Path, *, prefix: Sequence[str] = ()) -> tuple[int, str]:
     """Run the runtime on a plan that it should refuse: exit status and termination message."""
-    process = await _start(data, folder)
+    process = await _start(data, folder, prefix=prefix)
     async with asyncio.timeout(PATIENCE):
         status = await process.wait()
     return status, (folder / "termination-log").read_text()

@@ -77,49 +77,82 @@ class Server(uvicorn.Server):
 
 
 @dataclasses.dataclass(slots=True)
+class Rank:
+    """One engine core behind the server, and what it tells of itself: nothing new while it hangs,
+    since vLLM's core tells with each of its steps (v1/core/sched/scheduler.py, make_stats)."""
+
+    running: int = 0
+    requests: int = 0
+    generated: int = 0
+    told: dict[str, tuple[str, float]] | None = None
+    released: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
+
+    def values(self) -> dict[str, tuple[str, float]]:
+        return self.told or {
+            "vllm:num_requests_running": ("gauge", self.running),
+            "vllm:num_requests_waiting": ("gauge", 0),
+            "vllm:kv_cache_usage_perc": ("gauge", self.running / 100),
+            "vllm:prompt_tokens_total": ("counter", self.requests),
+            "vllm:generation_tokens_total": ("counter", self.generated),
+        }
+
+    def hang(self) -> None:
+        self.told = self.values()
+        self.released.clear()
+
+    def go_on(self) -> None:
+        self.told = None
+        self.released.set()
+
+
+@dataclasses.dataclass(slots=True)
 class Engine:
     """What the stand-in is doing."""
 
     arguments: argparse.Namespace
-    wedged: bool = False
+    ranks: list[Rank]
     loaded: bool = False
     stopping: bool = False
     running: int = 0
     requests: int = 0
-    generated: int = 0
     listed: int = 0
+    last: Any = None
+    eaten: list[bytearray] = dataclasses.field(default_factory=list)
     idle: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
-    released: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
     stopped: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
 
-    async def tokens(self, count: int) -> AsyncIterator[str]:
+    async def tokens(self, count: int, rank: Rank) -> AsyncIterator[str]:
         """Up to `count` tokens at the planned pace; fewer when the engine stops for good."""
         for number in range(count):
             await asyncio.sleep(self.arguments.seconds_per_token)
-            if self.wedged:
-                await self.released.wait()
+            if rank.told is not None:
+                await rank.released.wait()
             if self.stopped.is_set():
                 return
-            self.generated += 1
+            rank.generated += 1
             yield f"t{number} "
 
     @contextlib.contextmanager
-    def request(self) -> Any:
-        """Count a request in and out."""
+    def request(self) -> Iterator[Rank]:
+        """Count a request in and out; the ranks take turns."""
+        rank = self.ranks[self.requests % len(self.ranks)]
         self.running += 1
         self.requests += 1
+        rank.running += 1
+        rank.requests += 1
         self.idle.clear()
         try:
-            yield
+            yield rank
         finally:
             self.running -= 1
+            rank.running -= 1
             if not self.running:
                 self.idle.set()
 
 
 async def complete(engine: Engine, call: Call, *, chat: bool) -> None:
     """POST /v1/completions and /v1/chat/completions."""
-    body = await call.json()
+    body = engine.last = await call.json()
     if not engine.loaded:
         return await call.answer({"error": {"message": "still loading"}}, status=503)
     if engine.stopping:
@@ -129,10 +162,10 @@ async def complete(engine: Engine, call: Call, *, chat: bool) -> None:
         message = f"The model `{body.get('model')}` does not exist."
         return await call.answer({"error": {"message": message}}, status=404)
     count = int(body.get("max_tokens", 16))
-    with engine.request():
+    with engine.request() as rank:
         if body.get("stream"):
-            return await stream(engine, call, count=count, chat=chat)
-        texts = [text async for text in engine.tokens(count)]
+            return await stream(engine, call, rank, count=count, chat=chat)
+        texts = [text async for text in engine.tokens(count, rank)]
     finish = "length" if len(texts) == count else "abort"
     choice: dict[str, Any] = {"index": 0, "finish_reason": finish}
     if chat:
@@ -143,7 +176,7 @@ async def complete(engine: Engine, call: Call, *, chat: bool) -> None:
     return await call.answer({"object": "completion", "choices": [choice], "usage": usage})
 
 
-async def stream(engine: Engine, call: Call, *, count: int, chat: bool) -> None:
+async def stream(engine: Engine, call: Call, rank: Rank, *, count: int, chat: bool) -> None:
     """The same as server-sent events; a client that goes has its request aborted."""
     gone = asyncio.ensure_future(call.gone())
 
@@ -155,7 +188,7 @@ async def stream(engine: Engine, call: Call, *, count: int, chat: bool) -> None:
     try:
         await call.start("text/event-stream; charset=utf-8")
         sent = 0
-        async for text in engine.tokens(count):
+        async for text in engine.tokens(count, rank):
             sent += 1
             await event(text, None)
             if gone.done():
@@ -168,16 +201,13 @@ async def stream(engine: Engine, call: Call, *, count: int, chat: bool) -> None:
 
 def metrics(engine: Engine) -> str:
     """The families that a supervisor looks at, in vLLM's names and labels."""
-    labels = f'{{engine="0",model_name="{engine.arguments.served_model_name}"}}'
-    values = {
-        "vllm:num_requests_running": ("gauge", engine.running),
-        "vllm:kv_cache_usage_perc": ("gauge", engine.running / 100),
-        "vllm:prompt_tokens_total": ("counter", engine.requests),
-        "vllm:generation_tokens_total": ("counter", engine.generated),
-    }
+    model = engine.arguments.served_model_name
     lines = []
-    for name, (kind, value) in values.items():
-        lines += [f"# TYPE {name.removesuffix('_total')} {kind}", f"{name}{labels} {value}"]
+    for number, rank in enumerate(engine.ranks):
+        labels = f'{{engine="{number}",model_name="{model}"}}'
+        for name, (kind, value) in rank.values().items():
+            lines += [f"# TYPE {name.removesuffix('_total')} {kind}"] if not number else []
+            lines += [f"{name}{labels} {value}"]
     lines += ["# TYPE http_requests counter"]
     for handler, method, count in (
         ("/v1/completions", "POST", engine.requests),
@@ -193,11 +223,14 @@ async def fault(engine: Engine, call: Call) -> None:
     order = await call.json()
     match order:
         case {"wedged": bool(wedged)}:
-            engine.wedged = wedged
-            if wedged:
-                engine.released.clear()
-            else:
-                engine.released.set()
+            number = order.get("rank")
+            for rank in engine.ranks if number is None else [engine.ranks[number]]:
+                if wedged:
+                    rank.hang()
+                else:
+                    rank.go_on()
+        case {"eat": int(size)}:
+            engine.eaten.append(bytearray(os.urandom(1 << 20) * (size >> 20)))
         case {"signal": str(name)}:
             os.kill(os.getpid(), signal.Signals[name])
         case {"exit": int(status), "says": str(says)}:
@@ -246,7 +279,7 @@ def application(engine: Engine) -> Any:
         call = Call(scope, receive, send)
         match call.route:
             case ("GET", "/seen"):
-                seen = {"requests": engine.requests, "argv": sys.argv}
+                seen = {"requests": engine.requests, "argv": sys.argv, "last": engine.last}
                 await call.answer(seen | {"environment": dict(os.environ)})
             case ("POST", "/fault"):
                 await fault(engine, call)
@@ -264,12 +297,13 @@ async def shut_down(engine: Engine) -> None:
             async with asyncio.timeout(engine.arguments.shutdown_timeout):
                 await engine.idle.wait()
     engine.stopped.set()
-    engine.released.set()
+    for rank in engine.ranks:
+        rank.released.set()
 
 
 async def serve(arguments: argparse.Namespace) -> int:
     """Load, listen, serve, stop."""
-    engine = Engine(arguments)
+    engine = Engine(arguments, [Rank() for _ in range(arguments.ranks)])
     loop = asyncio.get_running_loop()
     pending: list[asyncio.Task[None]] = []
     if arguments.ignore_sigterm:
@@ -296,7 +330,9 @@ async def serve(arguments: argparse.Namespace) -> int:
         print(arguments.says, file=sys.stderr, flush=True)
         return int(arguments.exit_while_loading)
     engine.loaded = True
-    engine.wedged = arguments.wedged
+    if arguments.wedged:
+        for rank in engine.ranks:
+            rank.hang()
     if serving is None and not engine.stopped.is_set():
         serving = asyncio.create_task(server.serve())
     await engine.stopped.wait()
@@ -318,6 +354,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--node-rank", type=int)
     parser.add_argument("--headless", action="store_true")
     parser.add_argument("--middleware", action="append", default=[])
+    parser.add_argument("--scheduling-policy", help="only taken")
+    parser.add_argument("--ranks", type=int, default=1, help="engine cores behind the server")
     parser.add_argument("--load-seconds", type=float, default=0)
     parser.add_argument("--seconds-per-token", type=float, default=0)
     parser.add_argument("--health-while-loading", action="store_true")

@@ -11,12 +11,14 @@ from typing import BinaryIO
 import aiohttp
 import msgspec
 from tests.support.engine.plans import launch_plan
-from tests.support.engine.pod import PATIENCE, RUNTIME, Container, free_ports
+from tests.support.engine.pod import PATIENCE, ROOM, RUNTIME, Container, free_ports
 
 from kindling_runtime import contract
 from kindling_runtime.contract import Fetch, LaunchPlan, Status, Weights
 
 KEY = "tiny@1"
+ENDS_WITHIN = 10 + ROOM
+"""A process that starts, asks, fetches a few MiB and ends."""
 
 
 def fetch_plan(
@@ -110,6 +112,11 @@ async def fetched(
     async with fetching(plan, folder, environment, pod=pod) as run:
         await run.exit_status()
     return run
+
+
+def published(volume: Path) -> dict[str, bytes]:
+    """What the cache of a volume has under `KEY`."""
+    return content(volume / "weights" / KEY)
 
 
 def content(folder: Path) -> dict[str, bytes]:

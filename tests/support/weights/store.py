@@ -1,6 +1,6 @@
 """A store of weights that a test can break: the hub's and S3's HTTP, as far as a download goes.
 
-It runs in the test's own event loop and counts what it sends. Real stores are in tests/beside.
+It runs in the test's own event loop and counts what it sends. Real stores are in `real.py`.
 """
 
 import asyncio
@@ -9,18 +9,22 @@ import dataclasses
 import functools
 import hashlib
 import os
+import time
 from collections.abc import AsyncIterator, Mapping
 from xml.sax.saxutils import escape
 
 from aiohttp import web
+from tests.support.answering import answering
 
 COMMIT = "5d7f" + "0" * 36
 REPOSITORY = "org/tiny"
 CONFIG_REPOSITORY = "org/base"
 BUCKET = "weights"
 PREFIX = "models/tiny"
+EMPTY = b"{}"
 _SMALL = 1 << 16
 """Below this a file is no LFS file of the hub."""
+_DRIP_SECONDS = 0.02
 _PIECE = 1 << 16
 
 
@@ -37,10 +41,17 @@ class Store:
     """The files of org/tiny at earlier commits."""
     url: str = ""
     bytes_per_second: int = 0
+    drips: bool = False
     hangs_after: int | None = None
     """Once it has sent so many bytes, it sends nothing more until this is None again."""
     refuses: int = 0
     """The status of every answer, if there is one."""
+    limited: int = 0
+    """So many of the next answers, or of the reads alone, are 429 with `limits` as headers."""
+    limits: dict[str, str] = dataclasses.field(default_factory=dict)
+    reads_only: bool = False
+    asked_at: list[float] = dataclasses.field(default_factory=list)
+    """When each question came (monotonic)."""
     failures: int = 0
     """So many of the next reads end with 503."""
     cuts: int = 0
@@ -48,6 +59,10 @@ class Store:
     corrupt: set[str] = dataclasses.field(default_factory=set)
     token: str = ""
     xet: bool = False
+    """Whether large files are said to be in Xet storage; without `xet_token` there is none."""
+    xet_hashes: dict[str, str] = dataclasses.field(default_factory=dict)
+    xet_token: dict[str, object] = dataclasses.field(default_factory=dict)
+    """The answer to who asks for a token to read there."""
     sent: int = 0
     reads: int = 0
     asked: list[str] = dataclasses.field(default_factory=list)
@@ -73,15 +88,28 @@ class Store:
     @property
     def environment(self) -> dict[str, str]:
         """What leads a fetch here; the keys are nobody's."""
-        return {
-            "HF_ENDPOINT": self.url,
-            "AWS_ENDPOINT_URL": self.url,
-            "AWS_ALLOW_HTTP": "true",
-            "AWS_REGION": "us-east-1",
-            "AWS_ACCESS_KEY_ID": "test",
-            "AWS_SECRET_ACCESS_KEY": "test",
-            "HF_HUB_DISABLE_TELEMETRY": "1",
-        }
+        return leading_to(self.url)
+
+
+def leading_to(url: str) -> dict[str, str]:
+    """The environment of a fetch whose hub and whose bucket are there; the keys are nobody's."""
+    return {
+        "HF_ENDPOINT": url,
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "KINDLING_DEVELOPMENT_STORE": "true",
+    }
+
+
+def listed(path: str, content: bytes = EMPTY, *, size: int | None = None) -> dict[str, object]:
+    """An entry of the hub's listing: of `content`, whose size it may lie about."""
+    blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+    told = len(content) if size is None else size
+    return {"type": "file", "path": path, "size": told, "oid": blob}
 
 
 def files_of(*sizes: int) -> dict[str, bytes]:
@@ -93,39 +121,41 @@ def files_of(*sizes: int) -> dict[str, bytes]:
 
 
 @contextlib.asynccontextmanager
-async def running(files: Mapping[str, bytes], **wrong: object) -> AsyncIterator[Store]:
-    """Serve `files` while the context lasts."""
+async def running(
+    files: Mapping[str, bytes], *, host: str = "127.0.0.1", port: int = 0, **wrong: object
+) -> AsyncIterator[Store]:
+    """Serve `files` at an address of this machine while the context lasts; at any port if 0."""
     store = Store(dict(files), **wrong)  # type: ignore[arg-type]
     app = web.Application(middlewares=[_refusing(store)])
     one = "{repository:org/(tiny|base)}"
     app.router.add_get(f"/api/models/{one}", functools.partial(_info, store))
     app.router.add_get(f"/api/models/{one}/revision/{{revision}}", functools.partial(_info, store))
     app.router.add_get(f"/api/models/{one}/tree/{{revision}}", functools.partial(_tree, store))
+    token = f"/api/models/{one}/xet-read-token/{{revision}}"
+    app.router.add_get(token, functools.partial(_xet_token, store))
     app.router.add_get(
         f"/{one}/resolve/{{revision}}/{{path:.+}}", functools.partial(_resolve, store)
     )
     app.router.add_get(f"/signed/{one}/{{revision}}/{{path:.+}}", functools.partial(_signed, store))
     app.router.add_get(f"/{BUCKET}", functools.partial(_list, store))
     app.router.add_get(f"/{BUCKET}/{PREFIX}/{{path:.+}}", functools.partial(_content, store))
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    store.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
+    async with answering(app, host=host, port=port) as store.url:
         yield store
-    finally:
-        await runner.cleanup()
 
 
 def _refusing(store: Store):  # type: ignore[no-untyped-def]
     @web.middleware
     async def refuse(request: web.Request, handler) -> web.StreamResponse:  # type: ignore[no-untyped-def]
         store.asked.append(f"{request.method} {request.path}")
+        store.asked_at.append(time.monotonic())
         if store.hangs_after == 0:
             await _hang(store)
         if store.refuses:
             return web.Response(status=store.refuses)
+        reads = request.path.startswith(("/signed/", f"/{BUCKET}/"))
+        if store.limited and (reads or not store.reads_only):
+            store.limited -= 1
+            return web.Response(status=429, headers=store.limits)
         asks_hub = not request.path.startswith("/signed/")
         known = request.headers.get("Authorization") == f"Bearer {store.token}"
         if store.token and asks_hub and not known:
@@ -152,15 +182,18 @@ async def _info(store: Store, request: web.Request) -> web.Response:
 async def _tree(store: Store, request: web.Request) -> web.Response:
     entries = []
     for path, content in _files(store, request).items():
-        blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-        entry: dict[str, object] = {"type": "file", "path": path, "size": len(content), "oid": blob}
+        entry = listed(path, content)
         if len(content) >= _SMALL:
             sha = hashlib.sha256(content).hexdigest()
             entry["lfs"] = {"oid": sha, "size": len(content), "pointerSize": 130}
             if store.xet:
-                entry["xetHash"] = sha
+                entry["xetHash"] = store.xet_hashes.get(path, sha)
         entries.append(entry)
     return web.json_response(entries)
+
+
+async def _xet_token(store: Store, request: web.Request) -> web.Response:
+    return web.json_response(store.xet_token, status=200 if store.xet_token else 404)
 
 
 async def _resolve(store: Store, request: web.Request) -> web.StreamResponse:
@@ -236,6 +269,10 @@ async def _send(store: Store, response: web.StreamResponse, piece: bytes) -> Non
     await _hang(store)
     if store.bytes_per_second:
         await asyncio.sleep(len(piece) / store.bytes_per_second)
+    while store.drips and piece:
+        await response.write(piece[:1])
+        piece = piece[1:]
+        await asyncio.sleep(_DRIP_SECONDS)
     await response.write(piece)
     store.sent += len(piece)
 

@@ -174,3 +174,9 @@ def test_a_message_is_one_line(written: str) -> None:
 )
 def test_a_message_steers_no_terminal(written: str, shown: str) -> None:
     assert fit_message(written) == shown
+
+
+def test_half_a_character_in_a_foreign_text_does_not_make_the_status_unwritable() -> None:
+    message = fit_message("Connection closed by peer. GLHF! \U0001f3d6, see \u00fc \ud83d.")
+
+    assert message == "Connection closed by peer. GLHF! \U0001f3d6, see \u00fc ."

@@ -51,6 +51,15 @@ def test_transformers_was_asked_in_the_version_of_the_image(name: str, lock: str
     assert f"\ntransformers=={asked} " in text
 
 
+@pytest.mark.parametrize(
+    ("name", "lock"), [("cuda", "runtime/requirements.lock"), ("cpu", "runtime-cpu/torch.lock")]
+)
+def test_torch_is_the_release_in_the_image(name: str, lock: str) -> None:
+    text = (ROOT / "images" / lock).read_text()
+
+    assert f"\ntorch=={runtimes.load(name).torch} " in text
+
+
 @MODELS
 def test_every_word_on_a_model_has_a_source(model: ModelOnRuntime) -> None:
     assert all(c.source and not c.reason.endswith(".") for c in model.capabilities)

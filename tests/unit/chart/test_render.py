@@ -97,22 +97,25 @@ def test_an_image_is_named_by_version_tag_or_digest(
     assert container["image"] == reference
 
 
+EVERY_VALUE = (
+    "--set=images.pullPolicy=Always",
+    "--set=images.pullSecrets={one,two}",
+    "--set=images.runtimeCpu.tag=cpu",
+    f"--set=images.runtime.digest={DIGEST}",
+    "--set=watchNamespaces={ml,search}",
+    "--set=logLevel=debug",
+    "--set=nameForeignHolders=true",
+    "--set=developmentStore=true",
+    "--set=proveEndpoint=false",
+    "--set=weights.cacheClaim=models",
+    "--set=weights.cacheMaxBytes=2Ti",
+    f"--set-json=runtimes=[{DESCRIBED}]",
+    "--set=leaderElection.leaseDuration=60s",
+)
+
+
 def test_the_operator_learns_every_setting(program: Helm) -> None:
-    environment = _environment(
-        program.manifests(
-            "--set=images.pullPolicy=Always",
-            "--set=images.pullSecrets={one,two}",
-            "--set=images.runtimeCpu.tag=cpu",
-            f"--set=images.runtime.digest={DIGEST}",
-            "--set=watchNamespaces={ml,search}",
-            "--set=logLevel=debug",
-            "--set=nameForeignHolders=true",
-            "--set=developmentStore=true",
-            "--set=proveEndpoint=false",
-            f"--set-json=runtimes=[{DESCRIBED}]",
-            "--set=leaderElection.leaseDuration=60s",
-        )
-    )
+    environment = _environment(program.manifests(*EVERY_VALUE))
 
     # The downward API fills in these two.
     environment |= {"KINDLING_POD_NAME": "pod", "KINDLING_POD_NAMESPACE": NAMESPACE}
@@ -128,6 +131,8 @@ def test_the_operator_learns_every_setting(program: Helm) -> None:
         name_foreign_holders=True,
         development_store=True,
         prove_endpoint=False,
+        cache_claim="models",
+        cache_max_bytes="2Ti",
         runtimes=f"[{DESCRIBED}]",
         pod_name="pod",
         pod_namespace=NAMESPACE,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from tests.support.answering import answering
 from tests.support.engine.pod import free_ports
 from tests.support.observed import KEY, child, decision, pod, revision, snapshot
 
@@ -47,13 +48,8 @@ class Replica:
 async def listening(port: int, path: str, handler: Any) -> AsyncIterator[None]:
     app = web.Application()
     app.router.add_get(path, handler)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", port).start()
+    async with answering(app, port=port):
         yield
-    finally:
-        await runner.cleanup()
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """What the owner of a model reads about replicas of several pods."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from tests.support.builders import KEY, foreign_pod
@@ -131,6 +132,26 @@ def test_the_first_cause_is_told_and_not_its_echoes() -> None:
     assert "has started again" not in told.message
 
 
+def test_the_engine_that_was_killed_is_told_though_the_other_ended_before_it() -> None:
+    """The runtime of a killed engine hears it out for a second; its leader may be gone by then."""
+    cluster = made()
+    cluster.place(cluster.groups()[0], ("gpu-0", "gpu-1"))
+    ended = {"ended_exit_code": 70, "started": None, "waiting_reason": "CrashLoopBackOff"}
+    echo = "EngineExited: the engine exited with status 0: RuntimeError: Connection closed by peer"
+    changed(
+        cluster, 0, ended_message=echo, ended_at=datetime(2026, 1, 1, 0, 0, 0, tzinfo=UTC), **ended
+    )
+    cause = "EngineExited: the engine was killed by SIGKILL from outside"
+    changed(
+        cluster, 1, ended_message=cause, ended_at=datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC), **ended
+    )
+
+    told = condition(cluster, "Available")
+
+    assert "was killed by SIGKILL" in told.message
+    assert "Connection closed" not in told.message
+
+
 def test_a_leaving_group_drains_as_one() -> None:
     cluster = made()
     cluster.serve_group(cluster.groups()[0], ("gpu-0", "gpu-1"))
@@ -180,3 +201,23 @@ def test_older_groups_are_on_their_way_out() -> None:
     told = condition(cluster, "Progressing")
     assert told.reason == "RollingOut"
     assert old not in told.message
+
+
+def test_a_group_that_gave_its_nodes_back_after_failures_is_what_ready_tells() -> None:
+    cluster = made()
+    cluster.serve_group(cluster.groups()[0], ("gpu-0", "gpu-1"))
+    changed(
+        cluster,
+        1,
+        ready=False,
+        ended_exit_code=70,
+        ended_message="EngineExited: CUDA error",
+        waiting_message="back-off 5m0s restarting failed container=engine pod=x",
+    )
+    changed(cluster, 0, ready=False)
+    cluster.step()
+
+    assert cluster.groups() == ()
+    found = condition(cluster, "Ready")
+    assert (found.status, found.reason) == ("False", "Failed")
+    assert "exit code 70: CUDA error), and gave its nodes back" in found.message

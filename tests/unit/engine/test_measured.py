@@ -26,6 +26,10 @@ GPU = structs.replace(
     ),
     attention_backends=(AttentionBackend(group="full", backend="FLASH_ATTN"),),
 )
+TWO = (
+    AttentionBackend(group="full_attention", backend="FLASH_ATTN"),
+    AttentionBackend(group="sliding_window", backend="TRITON_ATTN"),
+)
 END = ": report the difference together with `kubectl get im -o yaml`."
 
 
@@ -46,6 +50,11 @@ def says(plan: EnginePlan, report: Report | None) -> tuple[str, str]:
 DIFFERENT = {
     "fewer blocks": (PLAN, Report(kv_blocks=100), "has 100 KV blocks and the plan says 128"),
     "more blocks on CPU": (PLAN, Report(kv_blocks=200), "has 200 KV blocks and the plan says 128"),
+    "more blocks than a GPU's plan fixes": (
+        structs.replace(GPU, argv=(*GPU.argv, "--kv-cache-memory-bytes=1024")),
+        Report(kv_blocks=200),
+        "has 200 KV blocks and the plan says 128",
+    ),
     "other tokens": (
         PLAN,
         Report(kv_blocks=128, kv_tokens=4096),
@@ -63,6 +72,26 @@ DIFFERENT = {
         Report(kv_blocks=128, off=(("split-kv", "KINDLING_PLUGIN_SPLIT_KV is 0"),)),
         "runs without the correction split-kv (KINDLING_PLUGIN_SPLIT_KV is 0), on which the plan"
         " counts",
+    ),
+    "far more blocks than estimated": (
+        GPU,
+        Report(kv_blocks=200),
+        "has 200 KV blocks and the plan says 128",
+    ),
+    "blocks of another size, and one more": (
+        GPU,
+        Report(kv_blocks=129, kv_tokens=1032),
+        "has a KV cache of 1032 tokens and the plan says 2048",
+    ),
+    "the kernels of two groups changed over": (
+        structs.replace(GPU, attention_backends=TWO),
+        Report(kv_blocks=128, backends=(("full length", "TRITON_ATTN"),)),
+        "runs its layers of full length with TRITON_ATTN and the plan says FLASH_ATTN",
+    ),
+    "the kernel of a window": (
+        structs.replace(GPU, attention_backends=TWO),
+        Report(kv_blocks=128, backends=(("window 512", "FLASH_ATTN"),)),
+        "runs its layers of window 512 with FLASH_ATTN and the plan says TRITON_ATTN",
     ),
     "another kernel": (
         GPU,
@@ -82,8 +111,25 @@ SAME = {
     "no numbers yet": (PLAN, Report(progress="loads")),
     "equal": (PLAN, Report(kv_blocks=128, kv_tokens=2048, cache_dtype="auto")),
     "the model's own type, said": (PLAN, Report(kv_blocks=128, cache_dtype="bfloat16")),
-    "more room on a GPU than estimated": (GPU, Report(kv_blocks=200, kv_tokens=4000)),
+    "more room on a GPU than estimated": (GPU, Report(kv_blocks=180, kv_tokens=2860)),
     "a correction that no plan counts on": (GPU, Report(kv_blocks=128, off=(("split-kv", "no"),))),
+    "the planned kernels": (
+        structs.replace(GPU, attention_backends=TWO),
+        Report(
+            kv_blocks=128, backends=(("full length", "FLASH_ATTN"), ("window 512", "TRITON_ATTN"))
+        ),
+    ),
+    "a convolution, which is a window to vLLM": (
+        structs.replace(
+            GPU,
+            attention_backends=(*TWO, AttentionBackend(group="short_conv", backend="SCONV_SWA")),
+        ),
+        Report(kv_blocks=128, backends=(("window 4", "SCONV_SWA"),)),
+    ),
+    "layers that no window is known of": (
+        structs.replace(GPU, attention_backends=(AttentionBackend(group="ssm", backend="GDN"),)),
+        Report(kv_blocks=128, backends=(("full length", "GDN"),)),
+    ),
     "the planned kernel": (GPU, Report(kv_blocks=128, backends=(("window 512", "FLASH_ATTN"),))),
 }
 

@@ -42,6 +42,26 @@ CASES: dict[str, tuple[Any, Any, bool]] = {
         [{"name": "engine", "image": "i"}],
         False,
     ),
+    "one volume that is mounted twice": (
+        [{"name": "cache", "mountPath": "/a"}, {"name": "cache", "mountPath": "/b"}],
+        [{"name": "cache", "mountPath": "/a"}, {"name": "cache", "mountPath": "/b"}],
+        True,
+    ),
+    "one volume that is mounted twice, once elsewhere": (
+        [{"name": "cache", "mountPath": "/a"}, {"name": "cache", "mountPath": "/c"}],
+        [{"name": "cache", "mountPath": "/a"}, {"name": "cache", "mountPath": "/b"}],
+        False,
+    ),
+    "one volume that is mounted twice, and once more by others": (
+        [{"name": "cache", "mountPath": at} for at in ("/c", "/b", "/a")],
+        [{"name": "cache", "mountPath": at} for at in ("/a", "/b")],
+        True,
+    ),
+    "items that no key tells apart": (
+        [{"name": "a", "x": 1}, {"name": "a", "x": 2}],
+        [{"name": "a", "x": 1}, {"name": "a", "x": 2}],
+        True,
+    ),
     "a key that others added to a selector": (
         {"selector": {"a": "1", "b": "2"}},
         {"selector": {"a": "1"}},

@@ -159,27 +159,37 @@ def test_a_container_that_was_started_again_runs_and_keeps_its_last_end() -> Non
                 {
                     "name": "engine",
                     "restartCount": 1,
+                    "started": True,
                     "state": {"running": {"startedAt": "2026-11-30T10:00:00Z"}},
-                    "lastState": {"terminated": {"exitCode": 70, "reason": "Error"}},
+                    "lastState": {
+                        "terminated": {
+                            "exitCode": 70,
+                            "reason": "Error",
+                            "startedAt": "2026-11-30T09:50:00Z",
+                            "finishedAt": "2026-11-30T09:59:00Z",
+                        }
+                    },
                 }
             ],
         )
     )
 
     assert view is not None
-    assert (view.started, view.ended_exit_code) == (NOW, 70)
+    assert (view.started, view.ended_exit_code, view.up) == (NOW, 70, True)
+    assert view.ended_at == NOW - timedelta(minutes=1)
+    assert view.ended_after == timedelta(minutes=9)
 
 
 @pytest.mark.parametrize(
     ("state", "last", "told"),
     [
-        ({"running": {"startedAt": "2026-11-30T10:00:00Z"}}, {}, (True, NOW, None, "")),
+        ({"running": {"startedAt": "2026-11-30T10:00:00Z"}}, {}, (True, True, NOW, None, "")),
         (
             {"waiting": {"reason": "CrashLoopBackOff"}},
             {"terminated": {"exitCode": 78, "message": "CacheFull: full.\n"}},
-            (False, None, 78, "CrashLoopBackOff"),
+            (True, False, None, 78, "CrashLoopBackOff"),
         ),
-        ({"terminated": {"exitCode": 0}}, {}, (False, None, None, "PodInitializing")),
+        ({"terminated": {"exitCode": 0}}, {}, (False, False, None, None, "PodInitializing")),
     ],
     ids=["runs", "failed", "is over"],
 )
@@ -188,8 +198,10 @@ def test_until_the_weights_are_there_the_download_tells(state: Any, last: Any, t
     engine = {"name": "engine", "state": {"waiting": {"reason": "PodInitializing"}}}
     body = pod_body(labels=LABELS, initContainerStatuses=[fetch], containerStatuses=[engine])
 
-    assert (view := parse.pod(body)) is not None
-    assert (view.fetching, view.started, view.ended_exit_code, view.waiting_reason) == told
+    view = parse.pod(body)
+    assert view is not None
+    seen = (view.downloads, view.fetching, view.started, view.ended_exit_code, view.waiting_reason)
+    assert seen == told
 
 
 def slice_metadata(

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 from aiohttp import web
+from tests.support.answering import answering
 from tests.support.engine.pod import free_ports
 
 from kindling_operator.model.reports import Report
@@ -34,16 +35,10 @@ TOLD = Report(
 
 @asynccontextmanager
 async def runtime(handler: Handler) -> AsyncIterator[str]:
-    [port] = free_ports(1)
     app = web.Application()
     app.router.add_get(STATUS_PATH, handler)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", port).start()
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        await runner.cleanup()
+    async with answering(app) as url:
+        yield url
 
 
 async def serves(_: web.Request) -> web.Response:
@@ -100,3 +95,34 @@ def test_a_loading_engine_is_told_by_what_it_has_read() -> None:
 
     assert parse(msgspec.json.encode(said)) == Report(progress="has read 44.0 GiB")
     assert parse(msgspec.json.encode(said | {"phase": "Ready"})) == Report()
+
+
+TROUBLES = [
+    (
+        {"phase": "Ready", "evidence": {"misses": 1, "lastMiss": "it did not answer"}},
+        "NoToken: the engine showed no token: it did not answer",
+    ),
+    ({"phase": "Ready", "evidence": {"misses": 0, "lastMiss": "once"}}, ""),
+    ({"phase": "Loading", "evidence": {"misses": 0, "lastMiss": "it loads"}}, ""),
+    (
+        {"phase": "Stalled", "reason": "NoToken", "message": "no token in 2 looks"},
+        "NoToken: no token in 2 looks",
+    ),
+    (
+        {"phase": "Failed", "reason": "Wedged", "message": "the engine is wedged"},
+        "Wedged: the engine is wedged",
+    ),
+    (
+        {"phase": "Downloading", "download": {"problem": "no byte has come"}},
+        "StoreStalled: no byte has come",
+    ),
+    ({"phase": "Downloading", "download": {"bytes": 1, "total": 2}}, ""),
+]
+
+
+@pytest.mark.parametrize(("said", "trouble"), TROUBLES)
+def test_what_runs_and_does_not_move_is_told(said: dict[str, object], trouble: str) -> None:
+    found = parse(msgspec.json.encode(said))
+
+    assert found is not None
+    assert found.trouble == trouble

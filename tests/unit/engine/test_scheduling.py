@@ -123,3 +123,23 @@ def test_where_they_do_not_the_schedulers_words_are_repeated(
     words: str, lacks: Verdict | None
 ) -> None:
     assert f"({words})" in without_node(words, lacks)
+
+
+def test_a_cordoned_node_is_told_with_what_opens_it() -> None:
+    words = "0/1 nodes are available: 1 node(s) were unschedulable."
+    found = told(snapshot(pods=[pod("a", node="", unschedulable=words)]), ONE)
+
+    assert found["Ready"].message == (
+        f"1 of 1 replicas have no node ({words.rstrip('.')}): uncordon a node (`kubectl uncordon`)"
+        " or add one."
+    )
+
+
+def test_a_claim_that_is_not_bound_is_named_although_the_scheduler_does_not() -> None:
+    words = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."
+    found = told(snapshot(pods=[pod("a", node="", unschedulable=words)]), ONE)
+
+    assert short(found["Ready"]) == "False/ClaimNotBound"
+    assert found["Ready"].message.endswith(
+        "PersistentVolumeClaims): create or bind ml/weights, or name another one."
+    )

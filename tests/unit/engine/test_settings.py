@@ -77,6 +77,11 @@ def test_two_processes_of_one_pod_have_two_identities() -> None:
             "[{name: mine}]",
             "KINDLING_RUNTIMES: runtimes: Object missing required field `device` - at `$[0]`.",
         ),
+        (
+            "CACHE_MAX_BYTES",
+            "2 TB",
+            "KINDLING_CACHE_MAX_BYTES is '2 TB': set it to an amount with its unit, such as 2Ti.",
+        ),
         ("WORKERS", "many", "KINDLING_WORKERS is 'many': set it to a whole number."),
         ("WORKERS", "0", "KINDLING_WORKERS is 0: set it to 1 to 64."),
         (

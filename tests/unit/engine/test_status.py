@@ -114,8 +114,8 @@ CASES: dict[str, tuple[Snapshot, Decision, dict[str, str]]] = {
         ONE,
         {
             "Progressing": "True/Loading",
-            "Available": "False/NoReadyReplica",
-            "Ready": "False/Loading",
+            "Available": "False/EngineFailed",
+            "Ready": "False/EngineFailed",
         },
     ),
     "the engine has failed and is not started again yet": (
@@ -250,7 +250,8 @@ ENDS: dict[str, tuple[dict[str, Any], str, str]] = {
     "the preflight fails": (
         {
             "ended_exit_code": 78,
-            "ended_message": "PreflightFailed: port 8000 of the engine is taken, also by weights",
+            "ended_message": "PreflightFailed: port 8000 of the engine is taken, also by weights"
+            " [checks: failed: engine_port_free; ok: clock_is_sane]",
         },
         "PreflightFailed",
         "a: port 8000 of the engine is taken, also by weights.",
@@ -286,7 +287,7 @@ ENDS: dict[str, tuple[dict[str, Any], str, str]] = {
     "the engine ends": (
         {"ended_exit_code": 70, "ended_message": "EngineExited: CUDA error.", "restarts": 3},
         "EngineFailed",
-        "ended with exit code 70 (CUDA error), 3 times",
+        "ended with exit code 70 (CUDA error), 4 times in all",
     ),
     "the kernel kills it": (
         {"ended_exit_code": 137, "ended_reason": "OOMKilled"},

@@ -17,6 +17,7 @@ from tests.support.builders import (
 from kindling_operator.model.plan import EnginePlan
 from kindling_operator.model.status import Basis
 from kindling_operator.plan.argument import explained
+from kindling_operator.plan.kv import POOL_ARGUMENT, pool_is_fixed
 
 
 def planned(spec: Any) -> EnginePlan:
@@ -52,10 +53,13 @@ def test_the_command_for_four_bit_flint() -> None:
         cache={"hostMemory": 0},
     )
 
-    assert planned(spec).argv[10:] == (
+    plan = planned(spec)
+
+    assert plan.argv[10:] == (
         "--middleware=kindling_runtime.front.asgi.Front",
         "--allowed-media-domains=fetching-media-is-off.invalid",
         "--gpu-memory-utilization=0.92",
+        f"--kv-cache-memory-bytes={plan.kv.bytes}",
         '--attention-config={"backend_per_kind":{"full_attention":"FLASHINFER",'
         '"sliding_window":"FLASHINFER"}}',
         "--exclude-tools-when-tool-choice-none",
@@ -66,6 +70,22 @@ def test_the_command_for_four_bit_flint() -> None:
         "--tokenizer=/mnt/weights/flint",
         "--seed=1",
     )
+
+
+@pytest.mark.parametrize(
+    ("spec", "fixed"),
+    [
+        (catalog_spec("flint"), True),
+        (catalog_spec("flint", runtime={"image": "example.com/own@sha256:" + "0" * 64}), False),
+    ],
+    ids=["measured", "an image that nobody described"],
+)
+def test_the_pool_is_fixed_where_what_lies_beside_it_was_measured(spec: Any, fixed: bool) -> None:
+    plan = planned(spec)
+
+    assert plan.gpu is not None
+    assert pool_is_fixed(plan) == fixed
+    assert any(each.startswith(POOL_ARGUMENT) for each in plan.argv) == fixed
 
 
 def test_the_rust_frontend_has_no_front_and_the_plan_says_what_that_means() -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any, Final
 
 import pytest
 from tests.support.builders import KEY, NOW, foreign_pod
@@ -226,3 +227,66 @@ def test_a_release_is_remembered_to_the_second() -> None:
     [target] = cluster.decide().targets
 
     assert target.revision.released == released.replace(microsecond=0)
+
+
+CRASHES: Final[dict[str, Any]] = {
+    "ready": False,
+    "restarts": 4,
+    "waiting_reason": "CrashLoopBackOff",
+    "waiting_message": "back-off 1m20s restarting failed container=engine pod=x",
+    "ended_exit_code": 70,
+}
+
+
+def crashing(**changes: Any) -> GroupCluster:
+    """A group that served, of which the follower's engine ends again and again."""
+    cluster = running(1, on=2)
+    ends = ("GroupBroken: pod 1 has started again", "EngineExited: CUDA error.")
+    cluster.pods = tuple(
+        replace(pod, ended_message=end, **(CRASHES | changes))
+        for pod, end in zip(cluster.pods, ends, strict=True)
+    )
+    return cluster
+
+
+def test_a_group_that_fails_again_and_again_gives_its_nodes_back_and_says_why() -> None:
+    cluster = crashing()
+    [group] = cluster.groups()
+
+    decision = cluster.step()
+
+    assert cluster.groups() == ()
+    sentence = (
+        f"A replica of 2 pods has failed, as its engines ended 5 times in a row (pod {group}-0-1,"
+        " exit code 70: CUDA error), and gave its nodes back: correct what that names, or the spec;"
+        " it is tried again at 10:10 UTC."
+    )
+    told = decision.verdict(ConditionType.PROGRESSING)
+    assert told is not None
+    assert (told.reason, told.message) == (Reason.FAILED, sentence)
+    assert decision.look_again == cluster.now + HOLD_OFF
+
+    later = cluster.later(minutes=9).step().verdict(ConditionType.PROGRESSING)
+    assert later is not None
+    assert later.message == sentence, "its pods are gone, its reason is not"
+    cluster.later(minutes=1)
+    assert cluster.step().verdict(ConditionType.PROGRESSING) is None
+    assert cluster.groups() == (group,)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"waiting_message": "back-off 40s restarting failed container=engine pod=x"},
+        {"waiting_message": "", "waiting_reason": ""},
+        {"ready": True},
+    ],
+    ids=["not often enough in a row", "it runs", "it serves"],
+)
+def test_a_group_that_may_come_back_stays(changes: dict[str, Any]) -> None:
+    cluster = crashing(**changes)
+    groups = cluster.groups()
+
+    cluster.step()
+
+    assert cluster.groups() == groups

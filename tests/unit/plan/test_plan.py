@@ -81,11 +81,21 @@ def test_a_failed_change_is_rolled_back_and_the_next_one_is_tried() -> None:
     waiting = found.step()
     assert waiting.look_again is not None
 
+    found.pods = tuple(
+        replace(pod, ended_exit_code=78, ended_message="WeightsIncomplete: no config.json.")
+        if pod.revision == new
+        else pod
+        for pod in found.pods
+    )
     back = found.later(minutes=46).step()
     assert (current(back), back.state) == (old, RolloutState.ROLLED_BACK)
     assert found.deployed() == {old}
     assert found.remembered() == {old, new}
-    assert found.later(days=1).step().state is RolloutState.ROLLED_BACK
+    later = found.later(days=1).step()
+    assert later.state is RolloutState.ROLLED_BACK
+    assert [each.why for each in later.kept] == ["exit code 78: no config.json"], (
+        "the pods are gone"
+    )
 
     fixed = current(found.apply(OTHER).step())
     assert found.deployed() == {old, fixed}

@@ -24,6 +24,7 @@ OUTSIDE = {
     "the rollout": {"rollout": {"progressDeadline": "1m", "drainDeadline": "1m"}},
     "what a failure does": {"rollout": {"onFailure": "Hold"}},
     "the endpoint's port": {"endpoint": {"port": 9000}},
+    "the limit of the cache": {"model": {"weights": {"cacheMaxBytes": "2Ti"}}},
     "opened but empty objects": {
         "serving": {},
         "placement": {"gpu": {}, "parallelism": {}},

@@ -237,9 +237,9 @@ def test_t18_a_context_is_admitted_before_the_start(plan: Planner) -> None:
     assert "short by" in said.message
 
 
-def test_t19_the_engine_may_take_as_long_to_start_as_the_plan_says(plan: Planner) -> None:
+def test_t19_vllms_own_clock_ends_no_load_that_the_runtime_would_keep(plan: Planner) -> None:
     for said in (plan.model("flint"), plan.model("inkling", *b200s())):
-        assert int(said.env["VLLM_ENGINE_READY_TIMEOUT_S"]) == said.plan["startupSeconds"]
+        assert int(said.env["VLLM_ENGINE_READY_TIMEOUT_S"]) > 5 * said.plan["startupSeconds"]
         assert said.plan["startupSeconds"] > 600
 
 

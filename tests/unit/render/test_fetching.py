@@ -15,6 +15,8 @@ from kindling_operator.plan.mounts import CACHE_ROOT, cache_key
 from kindling_runtime import contract
 from kindling_runtime.weights.parts import unsafe
 
+_OF_CLOUDS = ("AWS_", "GOOGLE_", "GCE_", "AZURE_", "KINDLING_DEVELOPMENT")
+
 
 def cluster(spec: dict[str, Any], *, claims: tuple[str, ...] = ("cache", "weights")) -> Cluster:
     """One laptop and one H200, and bound claims."""
@@ -100,7 +102,7 @@ def test_a_claim_keeps_downloads_and_kernels_and_engines_only_read_the_weights()
     assert fetch.revision == "3f0c"
     assert variables(engine)["FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED"] == "1"
     kernels = next(m["mountPath"] for m in writable if "subPath" in m)
-    for name in ("VLLM_CACHE_ROOT", "TRITON_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE"):
+    for name in ("HOME", "VLLM_CACHE_ROOT", "TRITON_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE"):
         assert variables(engine)[name].startswith(f"{kernels}/")
     assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsGroup"]
     # Without the claim the node's disk holds the download.
@@ -143,6 +145,30 @@ def test_the_token_reaches_the_download_alone_and_by_no_command_line() -> None:
     assert variables(pod["initContainers"][0])[contract.TOKEN_VARIABLE] == reference
     assert contract.TOKEN_VARIABLE not in variables(pod["containers"][0])
     assert "secret" not in contract.encode(orders_of(spec)).decode().lower()
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        {"uri": "hf://org/tiny"},
+        {"uri": "hf://org/tiny", "cacheClaim": "cache"},
+        {"uri": "s3://bucket/tiny"},
+        {"uri": "pvc://weights/tiny"},
+    ],
+    ids=lambda weights: "-".join(weights.values()),
+)
+def test_the_engine_downloads_nothing_wherever_its_weights_are(weights: dict[str, str]) -> None:
+    spec = merged(tiny_spec(), {"model": {"weights": weights}})
+    engine, orders = pod_of(spec)["containers"][0], orders_of(spec)
+
+    assert orders.engine.argv[2] == orders.weights.path
+    assert orders.weights.path.startswith("/mnt/")
+    assert orders.engine.env["HF_HUB_OFFLINE"] == "1"
+    mounted = max(
+        (m for m in engine["volumeMounts"] if orders.weights.path.startswith(m["mountPath"])),
+        key=lambda mount: len(mount["mountPath"]),
+    )
+    assert mounted["readOnly"]
 
 
 def test_only_pods_that_download_may_leave_for_the_web() -> None:
@@ -235,3 +261,18 @@ def test_a_key_names_one_uri_and_revision_and_is_a_plain_file_name(
     assert len(key) <= 93
     assert not unsafe(key)
     assert not set(key) - set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.@-")
+
+
+@pytest.mark.parametrize("uri", ["s3://b/tiny", "gs://b/tiny", "az://b@account/tiny"])
+def test_a_pod_asks_a_store_as_its_service_account_and_with_no_key(uri: str) -> None:
+    spec = tiny(uri=uri)
+    template = of_kind(spec, "Deployment")["spec"]["template"]
+
+    # Without the label Azure's webhook leaves the pod alone.
+    marked = template["metadata"]["labels"].get("azure.workload.identity/use") == "true"
+    assert marked == uri.startswith("az://")
+    for container in (*template["spec"]["initContainers"], *template["spec"]["containers"]):
+        assert "envFrom" not in container
+        clouds = [name for name in variables(container) if name.startswith(_OF_CLOUDS)]
+        assert clouds == []
+    assert not [name for name in orders_of(spec).engine.env if name.startswith(_OF_CLOUDS)]

@@ -265,7 +265,11 @@ def test_kv_blocks_are_expected_only_where_the_plan_fixes_them() -> None:
     assert expected(tiny_spec()) == contract.Expected(
         kv_blocks=4096, kv_tokens=524_288, max_model_len=4096
     )
-    assert expected(catalog_spec("flint")) == contract.Expected(max_model_len=262_144)
+    measured = expected(catalog_spec("flint"))
+    assert measured.kv_blocks
+    assert measured.kv_tokens
+    unknown = catalog_spec("flint", runtime={"image": "example.com/own@sha256:" + "0" * 64})
+    assert expected(unknown) == contract.Expected(max_model_len=262_144)
 
 
 def test_an_account_of_the_users_own_is_neither_made_nor_owned() -> None:

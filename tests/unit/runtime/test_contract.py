@@ -19,7 +19,7 @@ JSON = (
     b'"probe":{"intervalSeconds":15,"startupSeconds":600,'
     b'"stuckSeconds":60,"tokenSeconds":30,"unreadyFailures":2,"wedgedSeconds":60},'
     b'"requires":{"device":null,"files":["config.json"],"memory":0,"packages":[],'
-    b'"sharedMemory":0},"runtimePort":9400,"version":3,'
+    b'"sharedMemory":0,"tensors":[]},"runtimePort":9400,"version":3,'
     b'"weights":{"fetch":null,"path":"/models","uri":"pvc://models/tiny","use":null}}'
 )
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from tests.support.faultpage import Fault, Kind, Under
 
 from kindling_runtime.contract import Device
 from kindling_runtime.gpus import Found, Gpu, UnseenError, look, problem
@@ -96,8 +97,14 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize(("found", "wanted", "words"), PROBLEMS.values(), ids=PROBLEMS)
-def test_a_difference_is_one_sentence(found: Found, wanted: Device, words: str) -> None:
+def test_a_difference_is_one_sentence(
+    found: Found, wanted: Device, words: str, request: pytest.FixtureRequest, fault: Fault
+) -> None:
+    name = request.node.callspec.id
+    fault.row(Kind.POD, f"GPUs: {name}", "one sentence, exit 78", under=Under.ALONE)
+    fault.begins()
     assert problem(found, wanted) == words
+    fault.within(1, "told")
 
 
 def test_more_memory_and_a_driver_of_a_later_branch_are_fine() -> None:

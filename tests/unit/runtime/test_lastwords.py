@@ -1,5 +1,7 @@
 """Which line of a log explains a death. Lines as vLLM prints them, shortened."""
 
+import time
+
 import pytest
 
 from kindling_runtime import lastwords
@@ -18,6 +20,15 @@ CASES: dict[str, tuple[list[str], str | None]] = {
             "See root cause above. Failed core proc(s): {}",
         ],
         "OSError: [Errno 28] No space left",
+    ),
+    "a core that said nothing": (
+        [
+            "(APIServer pid=11) WARNING 11-30 12:16:30 [core_client.py:817] [shutdown] MPClient:"
+            " engine core exited unexpectedly; starting cleanup",
+            "(APIServer pid=11) ERROR 11-30 12:16:30 [async_llm.py:906] vllm.v1.engine.exceptions."
+            "EngineDeadError: EngineCore encountered an issue. See stack trace (above) for more.",
+        ],
+        "its engine core ended without a word, as a killed process does (EngineDeadError)",
     ),
     "the echo when there is nothing else": (
         ["RuntimeError: Engine core initialization failed. See root cause above."],
@@ -69,3 +80,17 @@ def test_a_long_complaint_is_cut() -> None:
 
     assert picked is not None
     assert len(picked) == 500
+
+
+@pytest.mark.parametrize(
+    "line", ["a." * 8192, "Error:" * 2700, "x Error:" + " " * 16_000, "1" * 16_384]
+)
+def test_no_line_takes_long(line: str) -> None:
+    begun = time.process_time()
+    lastwords.pick([line] * 400)
+
+    assert time.process_time() - begun < 2
+
+
+def test_what_moves_a_terminal_is_left_out() -> None:
+    assert lastwords.pick(["ValueError: a\x1b]0;b\x07 \x1b[31mc"]) == "ValueError: a]0;b [31mc"

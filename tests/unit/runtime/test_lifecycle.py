@@ -31,6 +31,7 @@ from kindling_runtime.state import (
     Idle,
     Miss,
     Order,
+    Paused,
     PreflightFailed,
     Worked,
 )
@@ -91,6 +92,13 @@ CASES: dict[str, tuple[History, Holds]] = {
         [*LOADED, (5, CRASH)],
         Holds(Phase.FAILED, Reason.ENGINE_EXITED, finished=True),
     ),
+    "an engine that the kernel ended at the memory limit": (
+        [
+            *SERVING,
+            (50, EngineExited("exited with status 0: no memory", clean=False, starved=True)),
+        ],
+        Holds(Phase.FAILED, Reason.OUT_OF_MEMORY, finished=True),
+    ),
     "an engine that leaves by itself with status 0 has failed as well": (
         [*SERVING, (50, CLEAN)],
         Holds(Phase.FAILED, Reason.ENGINE_EXITED, finished=True),
@@ -148,7 +156,10 @@ CASES: dict[str, tuple[History, Holds]] = {
             finished=True,
         ),
     ),
-    "a loading engine has only the grace period": ([*LOADED, (5, TERM), (25, TICK)], KILLS),
+    "a loading engine that does not heed it is killed soon": (
+        [*LOADED, (5, TERM), (10, TICK)],
+        KILLS,
+    ),
     "SIGTERM lets endpoints go first": (DRAINING, LETS_GO),
     "SIGTERM of a stalled engine drains as well": (
         [*SERVING, (60, MISS), (71, MISS), (80, TERM)],
@@ -277,6 +288,12 @@ def test_message(history: History, message: str) -> None:
     assert after(history).message == message
 
 
+def test_what_a_message_quotes_moves_no_terminal() -> None:
+    state = after([(1, PreflightFailed("no \x1b[2J\n\u202efile"))])
+
+    assert state.message == "no [2J file"
+
+
 EXITS: dict[str, tuple[History, ExitCode]] = {
     "a clean drain": ([*STOPPING, (120, CLEAN)], ExitCode.CLEAN),
     "a stop while loading": ([*LOADED, (5, TERM), (6, CRASH)], ExitCode.CLEAN),
@@ -292,3 +309,25 @@ def test_exit_status(history: History, status: ExitCode) -> None:
 
     assert state.finished
     assert state.exit_code is status
+
+
+STOOD_STILL: dict[str, tuple[History, Phase]] = {
+    "nobody looked": ([*SERVING, (50, MISS), (500, Paused(440)), (500, TICK)], Phase.READY),
+    "it looked again": ([*SERVING, (50, MISS), (500, Paused(440)), (500, MISS)], Phase.STALLED),
+    "and again": (
+        [*SERVING, (50, MISS), (500, Paused(440)), (500, MISS), (551, MISS)],
+        Phase.FAILED,
+    ),
+    "a load": (
+        [*LOADED, (599, Worked(moved=True)), (900, Paused(300)), (901, TICK)],
+        Phase.LOADING,
+    ),
+    "a drain goes on": ([*STOPPING, (500, Paused(300)), (500, TICK)], Phase.DRAINING),
+}
+
+
+@pytest.mark.parametrize(("history", "phase"), STOOD_STILL.values(), ids=STOOD_STILL.keys())
+def test_a_time_in_which_nobody_looked_is_not_held_against_the_engine(
+    history: History, phase: Phase
+) -> None:
+    assert after(history).phase is phase

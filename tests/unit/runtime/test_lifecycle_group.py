@@ -1,5 +1,7 @@
 """The state machine of a pod in a group, which leaves with its leader."""
 
+import dataclasses
+
 import pytest
 from tests.support.histories import (
     CRASH,
@@ -24,6 +26,7 @@ from kindling_runtime.contract import (
 from kindling_runtime.lifecycle import Lifecycle
 from kindling_runtime.state import (
     GroupBroken,
+    Idle,
     Miss,
     Order,
     Signal,
@@ -57,7 +60,19 @@ def test_waiting_for_the_group_has_a_deadline_of_its_own() -> None:
 
 
 def test_the_time_to_start_begins_when_the_group_is_complete() -> None:
-    assert FOLLOWER.deadline(followed(GATHERED)) == 900 + PROBE.startup_seconds
+    leader = dataclasses.replace(FOLLOWER, follows=False)
+    assert leader.deadline(followed(GATHERED)) == 900 + PROBE.startup_seconds
+
+
+def test_a_follower_leaves_it_to_its_leader_how_long_a_load_may_take() -> None:
+    assert FOLLOWER.deadline(followed(GATHERED)) is None
+
+
+def test_a_load_of_the_group_that_stands_still_is_given_up_by_the_name_of_a_pod() -> None:
+    stuck = followed([*GATHERED, (970, Idle(62, pod=1))])
+    assert (stuck.phase, stuck.reason) == (Phase.FAILED, Reason.STUCK)
+    assert "for 62 s the processes of pod 1 of the group read nothing" in stuck.message
+    assert "and no other pod is at work" in stuck.message
 
 
 def test_a_follower_is_ready_while_its_leader_answers() -> None:

@@ -1,19 +1,25 @@
 """What the container must be: each check with its sentence, and that all of them are told."""
 
+import datetime
 import json
+import os
 import resource
 import struct
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 from tests.support.engine import pod as pods
+from tests.support.faultpage import Fault, Kind, Under
 
-from kindling_runtime import gpus, podfit
+from kindling_runtime import gpus, modelfiles, podfit, starving
 from kindling_runtime.contract import Device, LaunchPlan, Package, Reason, Requires
 from kindling_runtime.preflight import Preflight
+from kindling_runtime.weights import digests, manifest
+from kindling_runtime.weights.manifest import Entry, Manifest
 
 DEVICE = Device(product="NVIDIA-H200", count=1, memory=0)
 
@@ -32,7 +38,8 @@ def test_a_smaller_memory_limit(
 ) -> None:
     limit = tmp_path / "memory.max"
     limit.write_text("8589934592\n")
-    monkeypatch.setattr(podfit, "_MEMORY_LIMITS", (tmp_path / "none", limit))
+    files = (tmp_path / "none", limit)
+    monkeypatch.setattr(starving, "memory_limit", partial(starving.memory_limit, files))
 
     assert podfit.memory_limit_holds_the_plan(needing(plan, memory=8 << 30)) is None
     assert podfit.memory_limit_holds_the_plan(needing(plan, memory=9 << 30)) == (
@@ -73,13 +80,39 @@ def test_packages(plan: LaunchPlan, package: Package, words: str | None) -> None
     assert said == words or (said is not None and words is not None and said.endswith(words))
 
 
-def test_a_clock_in_the_past(plan: LaunchPlan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_in_the_past(
+    plan: LaunchPlan, monkeypatch: pytest.MonkeyPatch, fault: Fault
+) -> None:
+    fault.row(Kind.POD, "a clock in the past", "one sentence, exit 78", under=Under.ALONE)
     assert podfit.clock_is_sane(plan) is None
     monkeypatch.setattr(time, "time", lambda: 0.0)
-    monkeypatch.setattr(time, "gmtime", lambda: time.struct_time((1970, 1, 1, 0, 0, 0, 3, 1, 0)))
 
+    fault.begins()
     assert podfit.clock_is_sane(plan) == (
         "the node's clock shows 1970-01-01 00:00 UTC, which is in the past; set it, such as by NTP"
+    )
+    fault.within(1, "told")
+
+
+@pytest.mark.parametrize(
+    ("year", "words"),
+    [
+        (2025, "2025-01-01 00:00 UTC, which is in the past"),
+        (2026, None),
+        (2045, None),
+        (2046, "2046-01-01 00:00 UTC, which is over 20 years after this release"),
+        (2090, "2090-01-01 00:00 UTC, which is over 20 years after this release"),
+        (9999, "9999-01-01 00:00 UTC, which is over 20 years after this release"),
+    ],
+)
+def test_a_clock(
+    plan: LaunchPlan, monkeypatch: pytest.MonkeyPatch, year: int, words: str | None
+) -> None:
+    moment = datetime.datetime(year, 1, 1, tzinfo=datetime.UTC).timestamp()
+    monkeypatch.setattr(time, "time", lambda: moment)
+
+    assert podfit.clock_is_sane(plan) == (
+        words and f"the node's clock shows {words}; set it, such as by NTP"
     )
 
 
@@ -113,7 +146,7 @@ def tensors(file: Path, *, missing: int = 0) -> None:
 
 
 def index(folder: Path, *names: str) -> None:
-    text = json.dumps({"weight_map": {f"w{n}": name for n, name in enumerate(names)}})
+    text = json.dumps({"weight_map": {"w" * (n + 1): name for n, name in enumerate(names)}})
     (folder / "model.safetensors.index.json").write_text(text)
 
 
@@ -160,6 +193,23 @@ def test_whole_weights_pass_and_every_check_is_told(plan: LaunchPlan) -> None:
     names = {each.check for each in checks.results}
     assert {"tensor_files_are_whole", "clock_is_sane", "gpus_are_as_planned"} <= names
     assert all(each.problem == "" for each in checks.results)
+
+
+def test_what_was_published_passes_and_of_large_files_only_the_size_is_compared(
+    plan: LaunchPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(plan.weights.path)
+    config = folder / "config.json"
+    entry = Entry(
+        path=config.name, size=config.stat().st_size, mtime_ns=0, blake3=digests.of_file(config)
+    )
+    manifest.write(folder, Manifest(uri="hf://org/tiny", revision="", files=(entry,)))
+    assert modelfiles.files_are_as_published(plan) is None
+
+    config.write_text(config.read_text().swapcase())
+    assert modelfiles.files_are_as_published(plan) is not None
+    monkeypatch.setattr(modelfiles, "_SMALL", 0)
+    assert modelfiles.files_are_as_published(plan) is None
 
 
 def test_chapters_are_judged_at_the_same_time(plan: LaunchPlan) -> None:
@@ -212,4 +262,35 @@ def test_open_files(
     said = podfit.enough_files_may_be_open(plan)
 
     assert seen == ([] if raised is None else [raised])
+    assert (said or "").partition(";")[0] == (words or "")
+
+
+@pytest.mark.parametrize(
+    ("has", "words"),
+    [
+        ((1000, 1024, "max"), None),
+        ((1000, resource.RLIM_INFINITY, "4096"), None),
+        ((1000, 128, "max"), "the container's user may have 128 threads and an engine needs 256"),
+        ((0, 128, "max"), None),
+        ((0, 1024, "100"), "the container may have 100 threads and an engine needs 256"),
+    ],
+)
+def test_threads(
+    plan: LaunchPlan,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    has: tuple[int, int, str],
+    words: str | None,
+) -> None:
+    user, hard, pids = has
+    (tmp_path / "pids.max").write_text(f"{pids}\n")
+    seen: list[tuple[int, int]] = []
+    monkeypatch.setattr(podfit, "_PIDS", tmp_path / "pids.max")
+    monkeypatch.setattr(os, "getuid", lambda: user)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (64, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: seen.append(new))
+
+    said = podfit.enough_threads_may_run(plan)
+
+    assert seen == [(hard, hard)]
     assert (said or "").partition(";")[0] == (words or "")

@@ -50,8 +50,10 @@ def ordinary_user() -> Iterator[int]:
 
 
 def weights_problem(plan: LaunchPlan) -> str:
-    """The sentence of what is wrong with the weights."""
-    return _sentence(Preflight(plan).first_problem(), Reason.WEIGHTS_INCOMPLETE)
+    """The sentence of what is wrong with the weights. An ordinary user may not even get to the
+    engine's command."""
+    said = _sentence(Preflight(plan).first_problem(), Reason.WEIGHTS_INCOMPLETE)
+    return said.partition("; besides, ")[0]
 
 
 def pod_problem(plan: LaunchPlan) -> str:

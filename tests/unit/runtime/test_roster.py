@@ -1,5 +1,6 @@
 """The leader's book of its group: who waits, who was met, and whose engine is gone."""
 
+import msgspec
 import pytest
 
 from kindling_runtime.roster import Answer, Beat, Roster
@@ -47,11 +48,25 @@ def test_one_that_does_not_wait_is_missing(heard: Beat, now: float) -> None:
 
 def test_only_those_that_were_met_may_start() -> None:
     roster = Roster(2, silence_seconds=60)
-    assert roster.hear(beat(1, "a"), now=1) == Answer(met=False)
+    assert roster.hear(beat(1, "a"), now=1) == Answer(met=False, started=False)
     roster.meet()
 
-    assert roster.hear(beat(1, "a"), now=2) == Answer(met=True)
-    assert roster.hear(beat(1, "b"), now=3) == Answer(met=False)
+    assert roster.hear(beat(1, "a"), now=2) == Answer(met=True, started=False)
+    assert roster.hear(beat(1, "b"), now=3) == Answer(met=False, started=False)
+
+
+def test_only_the_loads_of_those_that_were_met_count() -> None:
+    roster = met()
+    for incarnation, moved in (("stranger", 0), ("first-1", 1)):
+        for worked in (1, 2):
+            told = Beat(rank=1, incarnation=incarnation, waiting=False, worked=worked, moved=worked)
+            assert roster.hear(told, now=11).moved == moved * (worked - 1)
+
+
+def test_words_of_a_runtime_that_tells_no_load_are_understood() -> None:
+    heard = msgspec.json.decode(b'{"rank":1,"incarnation":"a","waiting":true}', type=Beat)
+    assert (heard.worked, heard.moved, heard.loaded) == (None, 0, False)
+    assert msgspec.json.decode(b'{"met":true}', type=Answer).started
 
 
 def test_a_group_is_whole_while_all_that_were_met_are_heard() -> None:

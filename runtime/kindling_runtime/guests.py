@@ -1,0 +1,75 @@
+"""Who connects to the runtime's own ports and asks nothing does not stay.
+
+aiohttp waits for ever for the first question of a connection, and each connection is a file
+descriptor: without one left no probe is answered, and the kubelet ends a pod that serves well.
+"""
+
+import asyncio
+import collections
+import logging
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Handler
+
+MOST: Final = 512
+"""Probes, the operator and some scrapers need a dozen."""
+_SWEEP_SECONDS: Final = 1.0
+_IDLE_SWEEPS: Final = 120
+"""Scrapers keep a connection for their next question a minute later."""
+
+_Guest = TypeVar("_Guest")
+
+
+def unwanted(
+    idle: Mapping[_Guest, int], *, most: int = MOST, longest: int = _IDLE_SWEEPS
+) -> list[_Guest]:
+    """Of connections and for how many sweeps each has been idle (0: it is being answered) those to
+    end: idle for too long, and above `most` the longest idle."""
+    patient = sorted((guest for guest in idle if idle[guest]), key=lambda guest: -idle[guest])
+    over = max(0, len(idle) - most)
+    return [guest for place, guest in enumerate(patient) if place < over or idle[guest] > longest]
+
+
+class Guests:
+    """The connections of one server."""
+
+    def __init__(self) -> None:
+        self._answering: collections.Counter[object] = collections.Counter()
+
+    def watch(self, app: web.Application) -> None:
+        """Note whose questions are being answered; before the application is served."""
+
+        @web.middleware
+        async def note(request: web.Request, handler: Handler) -> web.StreamResponse:
+            self._answering[request.protocol] += 1
+            try:
+                return await handler(request)
+            finally:
+                self._answering[request.protocol] -= 1
+
+        app.middlewares.append(note)
+
+    async def sweep(self, server: web.Server) -> None:
+        """End what is unwanted, again and again until it is cancelled."""
+        idle: dict[web.RequestHandler, int] = {}
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            self._answering = +self._answering
+            idle = {
+                guest: 0 if self._answering[guest] else idle.get(guest, 0) + 1
+                for guest in server.connections
+            }
+            for guest in unwanted(idle):
+                guest.force_close()
+
+
+def hush(log: logging.Logger) -> None:
+    """What is no HTTP is answered with 400, and is no reason for a stack trace in the pod's log."""
+    log.addFilter(_is_our_fault)
+
+
+def _is_our_fault(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))

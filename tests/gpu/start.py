@@ -1,0 +1,169 @@
+"""Start a launch plan under the runtime, measure the way to the first token, and how it ends.
+
+Usage: python -m tests.gpu.start PLAN RESULT [--streams 8] [--wedge]
+
+The result, JSON: seconds from the runtime's start to the engine's and to readiness, each change of
+/status with its second, the engine's facts, resident memory of the runtime, and the end. With
+`--streams`, so many streams of 2,000 tokens run while the pod is told to leave. With `--wedge` the
+engine's core is stopped instead.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any, Final
+
+RUNTIME: Final = "import sys; from kindling_runtime.cli import main; sys.exit(main())"
+STATUS: Final = "http://127.0.0.1:9400/status"
+COMPLETIONS: Final = "http://127.0.0.1:8000/v1/completions"
+TOKENS: Final = 2000
+
+
+def status() -> dict[str, Any] | None:
+    """What /status says; None while nothing answers."""
+    try:
+        with urllib.request.urlopen(STATUS, timeout=5) as answer:
+            said: dict[str, Any] = json.loads(answer.read())
+            return said
+    except OSError:
+        return None
+
+
+class Pod:
+    """The runtime with one plan, and what it was seen to say."""
+
+    def __init__(self, plan: Path, folder: Path) -> None:
+        (folder / "log").touch()
+        self._words = folder / "log"
+        self._output = (folder / "engine.log").open("ab")
+        self.changes: list[tuple[float, str]] = []
+        self.began = time.monotonic()
+        command = (sys.executable, "-c", RUNTIME, "serve", "--plan", str(plan))
+        self.process = subprocess.Popen(
+            (*command, "--termination-log", str(self._words)),
+            stdout=self._output,
+            stderr=self._output,
+        )
+
+    @property
+    def seconds(self) -> float:
+        """Since its start."""
+        return round(time.monotonic() - self.began, 2)
+
+    def follow(self, until: str, seconds: float) -> dict[str, Any] | None:
+        """Note each change of /status until it has the phase, the pod ends or the time is over."""
+        end, last = time.monotonic() + seconds, None
+        while time.monotonic() < end and self.process.poll() is None:
+            last = status() or last
+            if last is not None:
+                told = f"{last['phase']}/{last['reason']}: {last['message']}"
+                if not self.changes or self.changes[-1][1] != told:
+                    self.changes.append((self.seconds, told))
+                    print(f"{self.seconds:8.2f} {told}", flush=True)
+                if last["phase"] == until:
+                    break
+            time.sleep(0.25)
+        return last
+
+    def resident(self) -> int:
+        """Bytes of the runtime's own process."""
+        pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGESIZE")
+
+    def end(self) -> dict[str, Any]:
+        """How it ended."""
+        began = time.monotonic()
+        code = self.process.wait(timeout=700)
+        took = round(time.monotonic() - began, 2)
+        return {"status": code, "seconds": took, "words": self._words.read_text()}
+
+
+def stream(ends: list[Any]) -> None:
+    """One stream: tokens, finish reason and whether its end came."""
+    body = {
+        "model": "flint",
+        "prompt": "w1 w2 w3",
+        "max_tokens": TOKENS,
+        "ignore_eos": True,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    request = urllib.request.Request(
+        COMPLETIONS, json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    counted, reason, done = 0, None, False
+    with urllib.request.urlopen(request, timeout=600) as answer:
+        for line in answer:
+            text = line.decode().removeprefix("data: ").strip()
+            done = done or text == "[DONE]"
+            if text.startswith("{"):
+                event = json.loads(text)
+                counted = (event.get("usage") or {}).get("completion_tokens", counted)
+                for choice in event.get("choices", ()):
+                    reason = choice["finish_reason"] or reason
+    ends.append([counted, reason, done])
+
+
+def leave(pod: Pod, streams: int) -> dict[str, Any]:
+    """Told to leave while streams run."""
+    ends: list[Any] = []
+    clients = [threading.Thread(target=stream, args=(ends,)) for _ in range(streams)]
+    for client in clients:
+        client.start()
+    time.sleep(2)
+    pod.process.send_signal(signal.SIGTERM)
+    told = time.monotonic()
+    for client in clients:
+        client.join()
+    return {"ends": ends, "finished": round(time.monotonic() - told, 2), **pod.end()}
+
+
+def wedge(pod: Pod) -> dict[str, Any]:
+    """The engine's core is stopped: seconds to the end of readiness, and to that of the pod."""
+    lines = {file.parent.name: file.read_bytes() for file in Path("/proc").glob("[0-9]*/cmdline")}
+    (core,) = (int(pid) for pid, line in lines.items() if b"EngineCore" in line)
+    os.kill(core, signal.SIGSTOP)
+    stopped = time.monotonic()
+    pod.follow("Stalled", 200)
+    unready = round(time.monotonic() - stopped, 2)
+    pod.follow("Failed", 200)
+    return {"unready": unready, "failed": round(time.monotonic() - stopped, 2), **pod.end()}
+
+
+def main() -> None:
+    """Print the result, and write it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("plan", type=Path)
+    parser.add_argument("result", type=Path)
+    parser.add_argument("--streams", type=int, default=8)
+    parser.add_argument("--wedge", action="store_true")
+    parser.add_argument("--seconds", type=float, default=1100)
+    given = parser.parse_args()
+    folder = Path(tempfile.mkdtemp())
+    pod = Pod(given.plan, folder)
+    last = pod.follow("Ready", given.seconds)
+    ready = bool(last and last["phase"] == "Ready")
+    result: dict[str, Any] = {"ready": ready, "seconds": pod.seconds, "status": last}
+    if ready:
+        time.sleep(1)
+        result |= {"status": status(), "resident": pod.resident()}
+        result["end"] = wedge(pod) if given.wedge else leave(pod, given.streams)
+    else:
+        pod.process.terminate()
+        result["end"] = pod.end()
+    result["changes"] = pod.changes
+    given.result.write_text(json.dumps(result, indent=1))
+    print(json.dumps(result)[:6000])
+    (given.result.with_suffix(".log")).write_bytes((folder / "engine.log").read_bytes())
+
+
+if __name__ == "__main__":
+    main()
