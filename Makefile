@@ -10,6 +10,9 @@ PY := .venv/bin/python
 PARALLEL := -n $(shell echo $$((1 + $$(nproc)))) --dist worksteal
 # Files whose tests share what they have started: side by side, each by one process.
 BY_FILE := -n $(shell echo $$((1 + $$(nproc)))) --dist loadfile
+# A wait that ran out on a busy machine is tried once more; the summary names it ("R", "rerun"). What
+# is wrong fails at once.
+AGAIN := --reruns 1 --only-rerun NotInTimeError --only-rerun '^Failed: Timeout'
 # Real vLLM, one after the other: side by side they take the time from each other's deadlines.
 ENGINES := tests/contract/engine
 CLUSTER := tests/support/cluster/cluster
@@ -31,7 +34,7 @@ test: .venv ## everything: lint, unit, golden, and the real one-node cluster wit
 test-fast: lint test-unit ## lint and the tests that need neither network nor cluster
 
 test-unit: .venv ## unit, property, golden and contract tests
-	$(PY) -m pytest $(PARALLEL) -m "not cluster and not slow" tests
+	$(PY) -m pytest $(PARALLEL) $(AGAIN) -m "not cluster and not slow" tests
 
 mutation: .venv ## take away each rule, flag and fact that catches a trap of vLLM: a test must fail (part of test-unit)
 	$(PY) -m pytest -q tests/mutation
@@ -41,11 +44,11 @@ test-cluster: .venv ## test-node, then test-beside: side by side they would slow
 	@$(MAKE) test-beside
 
 test-node: .venv ## the tests on the one-node cluster alone
-	$(PY) -m pytest -v -m "cluster and not slow" tests/cluster
+	$(PY) -m pytest -v $(AGAIN) -m "cluster and not slow" tests/cluster
 
 test-beside: .venv ## the tests that need its programs only: control planes without a node, helm, images, engines
-	$(PY) -m pytest -v $(BY_FILE) -m "cluster and not slow" --ignore=tests/cluster --ignore=$(ENGINES) tests
-	$(PY) -m pytest -v -m "cluster and not slow" $(ENGINES)
+	$(PY) -m pytest -v $(BY_FILE) $(AGAIN) -m "cluster and not slow" --ignore=tests/cluster --ignore=$(ENGINES) tests
+	$(PY) -m pytest -v $(AGAIN) -m "cluster and not slow" $(ENGINES)
 
 soak: .venv ## repetition, chaos and long cases, ten times as many examples; docs/soak.md has the last result
 	KINDLING_EXAMPLES=10 $(PY) -m pytest $(PARALLEL) -m "not cluster" --timeout=1800 tests/property

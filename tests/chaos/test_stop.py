@@ -2,6 +2,7 @@
 
 import os
 import signal
+from typing import Final
 
 import pytest
 from tests.chaos.conftest import FIRST, StartOperator
@@ -16,11 +17,14 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.cluster
 
+PATIENT_LEASE: Final = {"KINDLING_LEASE_DURATION": "120s", "KINDLING_RENEW_DEADLINE": "100s"}
+"""The process stands still for as long as this test needs to see it: its fence stays open."""
+
 
 def test_a_pass_in_work_ends_before_the_lease_is_given_up(
     start: StartOperator, plane: ControlPlane, kube: Kube, namespace: str
 ) -> None:
-    stopping = start(entry=FAULTY_ENTRY, settings={FREEZE_AT: "1"})
+    stopping = start(entry=FAULTY_ENTRY, settings={FREEZE_AT: "1", **PATIENT_LEASE})
     stopping.wait_leading(kube)
     mark = audit.end(plane.audit_log)
     apply(kube, namespace)
@@ -30,7 +34,7 @@ def test_a_pass_in_work_ends_before_the_lease_is_given_up(
     stopping.freeze(frozen=False)
 
     assert stopping.wait(seconds=SECONDS) == 0, stopping.tail()
-    made(kube, namespace, seconds=1)
+    made(kube, namespace)
     assert conditions(kube.have(MODEL, NAME, namespace))["Accepted"].status == "True"
     released = max(
         each.received
