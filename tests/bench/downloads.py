@@ -17,7 +17,8 @@ from xml.sax.saxutils import escape
 
 from aiohttp import web
 from tests.bench.figure import Figure, table
-from tests.support.engine.pod import RUNTIME, free_ports
+from tests.support.engine.pod import RUNTIME
+from tests.support.ports import free_ports
 from tests.support.weights.fetching import fetch_plan
 from tests.support.weights.store import leading_to
 

@@ -23,8 +23,8 @@ import aiohttp
 from aiohttp import web
 from tests.bench.switched import FRONT, HEADER
 from tests.support.engine.plans import ON_CPU
-from tests.support.engine.pod import free_ports
 from tests.support.onenode import ROOT
+from tests.support.ports import free_ports
 from tests.support.tinymodel.architectures import Architecture
 from tests.support.tinymodel.make_model import make_model
 

@@ -9,7 +9,6 @@ import base64
 import json
 import os
 import re
-import socket
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from typing import Final
 import pytest
 from tests.support.kube import NAMESPACE, VOLUME, Kube, KubectlError
 from tests.support.onenode import COMMAND, Cluster, run
+from tests.support.ports import free_port
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.cluster
@@ -118,9 +118,7 @@ def test_logs_and_exec(kube: Kube, echo: None) -> None:
 
 
 def test_port_forward_from_an_ordinary_shell(kube: Kube, echo: None) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = ("kubectl", "port-forward", "-n", HERE, "svc/srv", f"{port}:80")
     with subprocess.Popen(command, env=kube.environment, stdout=subprocess.DEVNULL) as forward:
         try:

@@ -6,11 +6,11 @@ import subprocess
 import sys
 
 import pytest
-from tests.support.apiserver import free_port
 from tests.support.fixtures import Engine
 from tests.support.kube import Kube
 from tests.support.onenode import ROOT
 from tests.support.openai_access import forwarded
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.cluster
 

@@ -8,7 +8,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from typing import Final
 
 import yaml
 from tests.support.onenode import COMMAND, ROOT, CommandError, run
+from tests.support.ports import free_port
 from tests.support.waiting import until
 
 ADMIN: Final = "admin"
@@ -44,13 +44,6 @@ def programs() -> Path:
     if given:
         return Path(given)
     return Path(run(COMMAND, "build", "core", seconds=BUILD_SECONDS).split()[-1])
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass(slots=True)

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support.apiserver import ControlPlane, free_port
+from tests.support.apiserver import ControlPlane
 from tests.support.kube import AWAY, Kube
 from tests.support.onenode import ROOT
+from tests.support.ports import free_port
 from tests.support.waiting import until
 
 from kindling_operator.kube.kinds import LEASE

@@ -15,8 +15,9 @@ import tempfile
 from pathlib import Path
 
 from tests.contract.engine import vllm_pod as pods
-from tests.support.engine.pod import Pod, family_of, free_ports
+from tests.support.engine.pod import Pod, family_of
 from tests.support.engine.rollout import Load, Outcome, roll
+from tests.support.ports import free_ports
 
 from kindling_runtime import contract
 

@@ -17,8 +17,9 @@ from typing import Any, Final
 
 import aiohttp
 from tests.support.engine.plans import ON_CPU, launch_plan
-from tests.support.engine.pod import family_of, free_ports, reading
+from tests.support.engine.pod import family_of, reading
 from tests.support.engine.sse import Completion
+from tests.support.ports import free_ports
 
 from kindling_runtime import contract
 

@@ -15,6 +15,7 @@ import pytest
 from tests.support.engine import pod as pods
 from tests.support.engine.pod import Pod
 from tests.support.faultpage import Fault, Kind
+from tests.support.ports import free_ports
 
 from kindling_runtime import contract
 from kindling_runtime.contract import Drain, ExitCode, Group, LaunchPlan, Phase, Rank, Reason
@@ -32,7 +33,7 @@ class Pair:
 
     def __init__(self, model: Path, ranks: tuple[Rank, ...], **given: Any) -> None:
         gather = given.pop("gather_seconds", 45)
-        [port] = pods.free_ports(1)
+        [port] = free_ports(1)
         group = Group(ranks=ranks, port=port, gather_seconds=gather)
         given.setdefault("probe", pods.QUICK)
         self.plans: tuple[LaunchPlan, ...] = tuple(

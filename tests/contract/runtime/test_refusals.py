@@ -165,7 +165,8 @@ async def test_a_pod_that_cannot_run_its_plan_is_refused(
         )
         fault.within(REFUSED_WITHIN, f"exit {ExitCode.PREFLIGHT}")
 
-    assert (status, contract.read_last_words(words)[0]) == (ExitCode.PREFLIGHT, broken.reason)
+    found = (status, contract.read_last_words(words)[0])
+    assert found == (ExitCode.PREFLIGHT, broken.reason), words
     assert broken.said in words
     assert " [checks: failed: " in words
     assert "; ok: " in words

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 import pytest
 from tests.support.engine import pod as pods
+from tests.support.ports import free_ports
 
 from kindling_runtime import contract
 from kindling_runtime.contract import ExitCode, Group, Phase, Rank, Reason
@@ -34,7 +35,7 @@ def model(tmp_path: Path) -> Path:
 
 
 async def test_words_of_strangers_do_not_move_a_group(model: Path, tmp_path: Path) -> None:
-    [port] = pods.free_ports(1)
+    [port] = free_ports(1)
     plans = [
         msgspec.structs.replace(pods.plan_for(model), group=Group(ranks=RANKS, port=port))
         for _ in RANKS
@@ -64,7 +65,7 @@ async def test_words_of_strangers_do_not_move_a_group(model: Path, tmp_path: Pat
 
 
 async def test_a_port_of_the_group_that_is_taken_is_named(model: Path, tmp_path: Path) -> None:
-    [port] = pods.free_ports(1)
+    [port] = free_ports(1)
     plan = msgspec.structs.replace(pods.plan_for(model), group=Group(ranks=RANKS, port=port))
     env = {contract.RANK_VARIABLE: "0", contract.LEADER_VARIABLE: "127.0.0.1"}
     server = await asyncio.start_server(lambda *_: None, "0.0.0.0", port)

@@ -8,7 +8,6 @@ import json
 import operator
 import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import aiohttp
 import msgspec
 from tests.support.engine.plans import launch_plan
+from tests.support.ports import free_ports
 
 from kindling_runtime import contract
 from kindling_runtime.contract import Drain, Front, LaunchPlan, Phase, Probe, Status
@@ -38,15 +38,6 @@ QUICK = Probe(startup_seconds=45, token_seconds=1, interval_seconds=1, wedged_se
 PROCESS_1 = (
     ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child") if os.getuid() == 0 else ()
 )
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, all different."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for taken in sockets:
-            taken.bind(("127.0.0.1", 0))
-        return [taken.getsockname()[1] for taken in sockets]
 
 
 def weights(folder: Path) -> Path:

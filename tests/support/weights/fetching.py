@@ -11,7 +11,8 @@ from typing import BinaryIO
 import aiohttp
 import msgspec
 from tests.support.engine.plans import launch_plan
-from tests.support.engine.pod import PATIENCE, ROOM, RUNTIME, Container, free_ports
+from tests.support.engine.pod import PATIENCE, ROOM, RUNTIME, Container
+from tests.support.ports import free_ports
 
 from kindling_runtime import contract
 from kindling_runtime.contract import Fetch, LaunchPlan, Status, Weights

@@ -26,7 +26,7 @@ from typing import ClassVar, Final
 from urllib.parse import quote
 
 import aiohttp
-from tests.support.engine.pod import free_ports
+from tests.support.ports import free_ports
 from tests.support.waiting import until
 from tests.support.weights import programs
 from tests.support.weights.tls import Tls

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 from tests.support.answering import answering
-from tests.support.engine.pod import free_ports
 from tests.support.observed import KEY, child, decision, pod, revision, snapshot
+from tests.support.ports import free_ports
 
 from kindling_operator.model.names import SERVICE
 from kindling_operator.model.objects import ChildView

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from aiohttp import web
 from tests.support.answering import answering
-from tests.support.engine.pod import free_ports
+from tests.support.ports import free_ports
 
 from kindling_operator.model.reports import Report
 from kindling_operator.observe import runtimes

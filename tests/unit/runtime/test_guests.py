@@ -7,7 +7,8 @@ import msgspec
 import pytest
 from aiohttp import ClientSession, web
 from tests.support.engine.plans import launch_plan
-from tests.support.engine.pod import free_ports, until
+from tests.support.engine.pod import until
+from tests.support.ports import free_ports
 
 from kindling_runtime import contract, guests, http
 from kindling_runtime.contract import Fetch, Requires
