@@ -18,6 +18,7 @@ PURE: Final = (
     "operator/kindling_operator/plan/",
     "operator/kindling_operator/render/",
     "runtime/kindling_runtime/contract/",
+    "runtime/kindling_runtime/kv/policy/",
 )
 OURS: Final = ("kindling_operator", "kindling_runtime")
 ALLOWED: Final = {

@@ -1,0 +1,1 @@
+"""What the tier decides: pure, of values and of moments that it is told."""
