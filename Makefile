@@ -111,7 +111,7 @@ prepare-images: .venv
 	@images/build operator runtime-cpu > /dev/null
 
 prepare-stores: .venv
-	@$(PY) -m tests.support.weights.programs > /dev/null
+	@$(PY) -m tests.support.stores.programs > /dev/null
 
 lock: .venv ## resolve every lock file again within the pins
 	.venv/bin/uv lock

@@ -18,11 +18,12 @@ from urllib.parse import urljoin
 import aiohttp
 
 from kindling_runtime.contract import Reason
+from kindling_runtime.objectstore.words import short
 from kindling_runtime.weights.digests import Buffer
 from kindling_runtime.weights.errors import ChangedError, FetchError, TransientError
 from kindling_runtime.weights.parts import Algorithm, Checksum, Part, RemoteFile
 from kindling_runtime.weights.patience import asked_wait
-from kindling_runtime.weights.store import PIECE_BYTES, REQUEST_SECONDS, Catch, Listing, short
+from kindling_runtime.weights.store import PIECE_BYTES, REQUEST_SECONDS, Catch, Listing
 from kindling_runtime.weights.xet import Xet
 
 if TYPE_CHECKING:

@@ -1,45 +1,33 @@
 """Object stores: s3://, gs:// and az://, by the pod's own workload identity.
 
-Credentials are those that obstore finds by itself: IRSA (AWS_WEB_IDENTITY_TOKEN_FILE), EKS Pod
-Identity (AWS_CONTAINER_CREDENTIALS_FULL_URI), GKE's metadata server, Azure workload identity
-(AZURE_FEDERATED_TOKEN_FILE). It renews them five minutes before their end. Its errors carry no
-secret; of what a store answers only code and message are told.
+Errors carry no secret; of what a store answers only code and message are told.
 """
 
 import os
-import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 import obstore
 from obstore import exceptions as told
-from obstore.store import AzureStore, GCSStore, ObjectStore, S3Store
+from obstore.store import ObjectStore
 
 from kindling_runtime.contract import Reason
-from kindling_runtime.weights import identity
+from kindling_runtime.objectstore import identity
+from kindling_runtime.objectstore.opening import is_final, opened, status_of
+from kindling_runtime.objectstore.words import short
 from kindling_runtime.weights.digests import Buffer
 from kindling_runtime.weights.errors import ChangedError, FetchError, TransientError
 from kindling_runtime.weights.parts import Part, RemoteFile, md5_in
-from kindling_runtime.weights.store import REQUEST_SECONDS, Catch, Listing, Pieces, short
+from kindling_runtime.weights.store import REQUEST_SECONDS, Catch, Listing, Pieces
 
-_STATUS: Final = re.compile(r"status code: (\d{3})")
 _NO_SUCH_RANGE: Final = 416
-_PASSING: Final = frozenset({408, 425, 429})
 _EXPIRED: Final = "<Code>ExpiredToken</Code>"
 """S3 says so with status 400 (its list of error codes)."""
-_ISSUER_UNHEARD: Final = "IDPCommunicationError"
-"""STS could not ask the cluster's issuer: status 400, to be tried again (its API reference)."""
 _NO_HTTP: Final = "HTTP error: builder error"
 """Of a client that may use https alone: no request is built."""
-_PLAIN_HTTP: Final = {
-    "s3": "AWS_ALLOW_HTTP",
-    "gs": "GOOGLE_ALLOW_HTTP",
-    "az": "AZURE_ALLOW_HTTP",
-}
 _HASHES_IN_ETAGS: Final = ("s3", "gs")
 """An object that was uploaded in one piece has its MD5 as ETag there; Azure's count changes."""
 
@@ -62,7 +50,7 @@ class Objects:
         self._prefix = prefix.strip("/")
         if sentence := identity.refusal(uri, self._scheme, os.environ):
             raise FetchError(Reason.STORE_REFUSED, sentence)
-        self._access = _Access(_store(self._scheme, self._bucket))
+        self._access = _Access(_opened(self._scheme, self._bucket))
         self._pieces = Pieces()
         self._catch = Catch(uri)
 
@@ -117,11 +105,11 @@ class Objects:
 
     def _meaning(self, error: Exception, access: _Access) -> Exception:
         text = str(error)
-        code = _code(error, text)
+        code = status_of(error)
         # Where it has become shorter, a store may look at the range first.
         if isinstance(error, told.PreconditionError) or code == _NO_SUCH_RANGE:
             return ChangedError(f"an object in {self._uri} is not the one that was listed")
-        if identity.from_token_service(text, os.environ) and _is_final(code, text):
+        if identity.from_token_service(text, os.environ) and is_final(code, text):
             sentence = identity.token_refused(self._scheme, identity.said(text), os.environ)
             return FetchError(Reason.STORE_REFUSED, sentence)
         if _NO_HTTP in text:
@@ -129,7 +117,7 @@ class Objects:
                 Reason.STORE_REFUSED,
                 f"{self._uri} is not asked over plain http; name an https endpoint",
             )
-        if not _is_final(code, text):
+        if not is_final(code, text):
             return TransientError(short(error))
         unknown = code in {401, 403} or _EXPIRED in text
         if unknown and self._renewed(access):
@@ -143,7 +131,7 @@ class Objects:
         if access is self._access:
             if not access.worked:
                 return False
-            self._access = _Access(_store(self._scheme, self._bucket))
+            self._access = _Access(_opened(self._scheme, self._bucket))
         return True
 
     def _refusal(self, text: str, code: int) -> FetchError:
@@ -165,45 +153,6 @@ def without_folders(files: Sequence[RemoteFile]) -> tuple[RemoteFile, ...]:
     return tuple(f for f in files if f.path and not (f.size == 0 and f.path in folders))
 
 
-def _code(error: Exception, text: str) -> int:
-    """The HTTP status of an error; 0 where there is none."""
-    match error:
-        case told.PermissionDeniedError() | told.UnauthenticatedError():
-            return 403
-        case told.NotFoundError():
-            return 404
-        case told.UnknownConfigurationKeyError() | told.InvalidPathError():
-            return 400
-    # Of a listing, and of the token service, the status stands in the text only.
-    status = _STATUS.search(text)
-    return int(status[1]) if status else 0
-
-
-def _is_final(code: int, text: str) -> bool:
-    """Whether asking again would be answered the same."""
-    return 400 <= code < 500 and code not in _PASSING and _ISSUER_UNHEARD not in text
-
-
-def _store(scheme: str, bucket: str) -> ObjectStore:
-    # Requests are repeated by the download itself, which knows what has arrived; obstore's own
-    # attempts are for the tokens that it fetches.
-    client: Any = {
-        # Options that are given in code replace those of the environment, this one among them.
-        "allow_http": os.environ.get(_PLAIN_HTTP[scheme]) == "true",
-        "connect_timeout": timedelta(seconds=10),
-        "read_timeout": timedelta(seconds=REQUEST_SECONDS),
-        "timeout": timedelta(hours=1),
-    }
-    retry: Any = {"max_retries": 1, "retry_timeout": timedelta(seconds=REQUEST_SECONDS)}
-    match scheme:
-        case "s3":
-            return S3Store(bucket, client_options=client, retry_config=retry)
-        case "gs":
-            return GCSStore(bucket, client_options=client, retry_config=retry)
-        case _:
-            container, _, account = bucket.partition("@")
-            more: Any = {"account_name": account.partition(".")[0]} if account else {}
-            # AKS ends it with a slash, and obstore would begin the path with another one.
-            if authority := os.environ.get("AZURE_AUTHORITY_HOST"):
-                more["authority_host"] = authority.rstrip("/")
-            return AzureStore(container, client_options=client, retry_config=retry, **more)
+def _opened(scheme: str, bucket: str) -> ObjectStore:
+    # Requests are repeated by the download itself, which knows what has arrived.
+    return opened(scheme, bucket, connect=10, silence=REQUEST_SECONDS, whole=3600)

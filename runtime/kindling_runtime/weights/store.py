@@ -82,10 +82,3 @@ class Pieces:
     def came(self, count: int, seconds: float) -> None:
         """A request has brought so many bytes in so long, however it has ended."""
         self.size = QUICK_PIECE_BYTES if count > _QUICK * seconds else PIECE_BYTES
-
-
-def short(error: BaseException | str) -> str:
-    """What an error says, on one line that fits into a sentence."""
-    # obstore repeats itself at length below its first lines.
-    text = " ".join(str(error).partition("Debug source:")[0].split()) or type(error).__name__
-    return text if len(text) <= 240 else text[:239] + "…"

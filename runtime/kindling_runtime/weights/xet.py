@@ -9,8 +9,9 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+from kindling_runtime.objectstore.words import short
 from kindling_runtime.weights.parts import Part
-from kindling_runtime.weights.store import REQUEST_SECONDS, short
+from kindling_runtime.weights.store import REQUEST_SECONDS
 
 _log = logging.getLogger(__name__)
 

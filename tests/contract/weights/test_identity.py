@@ -1,6 +1,6 @@
 """Downloads by workload identity: IRSA, EKS Pod Identity, GKE's and Azure's, from real stores.
 
-The token services are of the tests (`tests/support/weights/tokens.py`); the stores know nobody but
+The token services are of the tests (`tests/support/stores/tokens.py`); the stores know nobody but
 whom these gave credentials, for as long as they are good.
 """
 
@@ -12,11 +12,11 @@ from typing import Final
 
 import aiohttp
 import pytest
+from tests.support.stores.real import RealStore
+from tests.support.stores.tokens import Tokens
 from tests.support.weights import fetching as runs
 from tests.support.weights.fetching import published
-from tests.support.weights.real import RealStore
 from tests.support.weights.store import files_of
-from tests.support.weights.tokens import Tokens
 from tests.support.weights.way import Way, reached
 
 from kindling_runtime.contract import STATUS_PATH, ExitCode, Reason

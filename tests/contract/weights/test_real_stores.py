@@ -1,6 +1,6 @@
 """Downloads from real object stores: S3, GCS and Azure, each by the identity of its cloud.
 
-One suite for all; what a store cannot show is left out by name. `tests/support/weights/real.py`
+One suite for all; what a store cannot show is left out by name. `tests/support/stores/real.py`
 says which programs they are.
 """
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import obstore
 import pytest
+from tests.support.stores import real
+from tests.support.stores.real import RealStore
 from tests.support.weights import fetching as runs
-from tests.support.weights import real
 from tests.support.weights.fetching import published
-from tests.support.weights.real import RealStore
 from tests.support.weights.store import files_of
 from tests.support.weights.way import Way, reached
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.support.weights import real, relay, tokens
+from tests.support.stores import real, relay, tokens
+from tests.support.stores.real import RealStore
+from tests.support.stores.relay import Relay
+from tests.support.stores.tokens import Tokens
 from tests.support.weights.fetching import Fetching
-from tests.support.weights.real import RealStore
-from tests.support.weights.relay import Relay
-from tests.support.weights.tokens import Tokens
 
 from kindling_runtime.weights.objects import Objects
 

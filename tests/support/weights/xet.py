@@ -16,7 +16,7 @@ from typing import Final
 import hf_xet
 from aiohttp import web
 from tests.support.answering import answering
-from tests.support.weights.tap import Tap
+from tests.support.stores.tap import Tap
 
 _HEADER: Final = 8
 """Version, packed size in three bytes, scheme, unpacked size in three bytes (docs/xet/xorb)."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from kindling_runtime.weights import identity
+from kindling_runtime.objectstore import identity
 from kindling_runtime.weights.objects import without_folders
 from kindling_runtime.weights.parts import RemoteFile
 

@@ -27,10 +27,10 @@ from urllib.parse import quote
 
 import aiohttp
 from tests.support.ports import free_ports
+from tests.support.stores import programs
+from tests.support.stores.tls import Tls
+from tests.support.stores.tokens import TENANT, Tokens, signed
 from tests.support.waiting import until
-from tests.support.weights import programs
-from tests.support.weights.tls import Tls
-from tests.support.weights.tokens import TENANT, Tokens, signed
 from yarl import URL
 
 from kindling_runtime.weights.manifest import Basis

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aiohttp import web
-from tests.support.weights.tls import Tls
+from tests.support.stores.tls import Tls
 
 ROLE: Final = "arn:aws:iam::111122223333:role/reader"
 TENANT: Final = "11111111-2222-3333-4444-555555555555"

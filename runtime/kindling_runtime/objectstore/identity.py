@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from kindling_runtime.weights.store import short
+from kindling_runtime.objectstore.words import short
 
 DEVELOPMENT: Final = "KINDLING_DEVELOPMENT_STORE"
 """The switch that lets written-down keys be used, as in the operator: "true"."""

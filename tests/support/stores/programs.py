@@ -1,6 +1,6 @@
 """The programs of real object stores, pinned, made once and kept in the cache.
 
-`python -m tests.support.weights.programs` makes what is missing of them.
+`python -m tests.support.stores.programs` makes what is missing of them.
 """
 
 import fcntl

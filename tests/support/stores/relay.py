@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from tests.support.weights.tap import Tap
+from tests.support.stores.tap import Tap
 
 _CHUNK = 1 << 16
 
