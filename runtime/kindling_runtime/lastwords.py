@@ -28,6 +28,11 @@ _LOST = "engine core exited unexpectedly"
 # vLLM's parent processes repeat a child's death in these words, after the line that explains it.
 _ECHOES = ("See root cause above", "See stack trace", _DEATH)
 
+# What vLLM 0.32's engine core logs when a worker process is gone, and what it then fails with: the
+# words name no cause.
+_DEAD_WORKER = re.compile(r"Worker proc (?P<worker>\w[\w-]*) died unexpectedly")
+_AFTER_A_WORKER = ("RuntimeError: cancelled", "RuntimeError: Executor failed")
+
 _LONGEST = 500
 
 
@@ -38,9 +43,13 @@ def pick(lines: Sequence[str]) -> str | None:
     that said nothing, to the last echo, then to None: a line without a complaint explains nothing.
     """
     complaints = [text for line in lines if (text := _complaint(line)) is not None]
-    causes = [text for text in complaints if not any(echo in text for echo in _ECHOES)]
+    worker = next((found for line in lines if (found := _DEAD_WORKER.search(line))), None)
+    echoes = (*_ECHOES, *(_AFTER_A_WORKER if worker else ()))
+    causes = [text for text in complaints if not any(echo in text for echo in echoes)]
     if causes:
         return causes[-1]
+    if worker:
+        return f"its worker {worker['worker']} ended without a word, as a killed process does"
     if any(_LOST in line for line in lines):
         return f"its engine core ended without a word, as a killed process does ({_DEATH})"
     return complaints[-1] if complaints else None

@@ -24,15 +24,15 @@ class Plugin:
     """A correction of vLLM.
 
     `versions` are the releases that it was written for and tried with, `reference` is what vLLM's
-    own project says of the fault, `capability` the major CUDA compute capability of the GPUs that
-    have the fault. `originals` is all of vLLM's code that it replaces or relies on; `engage` makes
-    the correction in the running process and may raise anything.
+    own project says of the fault, `spared` says why a host does not have it, or None if it has.
+    `originals` is all of vLLM's code that it replaces or relies on; `engage` makes the correction
+    in the running process and may raise anything.
     """
 
     name: str
     versions: tuple[str, ...]
     reference: str
-    capability: int
+    spared: "Callable[[Host], str | None]"
     originals: tuple[Original, ...]
     engage: Callable[[], None]
 
@@ -47,19 +47,33 @@ class Host:
     """The process that loads plugins.
 
     `vllm` is the version, `capability` the GPU's compute capability as (major, minor), None without
-    a GPU. `digest` gives that of a function as it is here, None where there is no such function; it
-    is asked last, because it imports modules.
+    a GPU, `amx` whether the engine computes on a CPU that has AMX's tiles. `digest` gives that of a
+    function as it is here, None where there is no such function; it is asked last, because it
+    imports modules.
     """
 
     environment: Mapping[str, str]
     vllm: str
     capability: tuple[int, int] | None
+    amx: bool = False
     digest: Callable[[Original], str | None]
+
+
+def but_on(major: int) -> Callable[[Host], str | None]:
+    """All hosts are spared but those with GPUs of this major compute capability."""
+
+    def spared(host: Host) -> str | None:
+        if host.capability is None:
+            return f"no SM{major}0 GPU: vLLM sees none at all"
+        found, minor = host.capability
+        return None if found == major else f"no SM{major}0 GPU: this one is SM{found}{minor}"
+
+    return spared
 
 
 def why_off(plugin: Plugin, host: Host) -> str | None:
     """Why a plugin may not be engaged in this process; None if it may."""
-    checks = (_switched_off, _other_gpu, _other_version, _other_code)
+    checks = (_switched_off, _other_hardware, _other_version, _other_code)
     said = (check(plugin, host) for check in checks)
     return next((why for why in said if why is not None), None)
 
@@ -69,13 +83,8 @@ def _switched_off(plugin: Plugin, host: Host) -> str | None:
     return f"{plugin.switch} is {value}" if value.strip().lower() in _NO else None
 
 
-def _other_gpu(plugin: Plugin, host: Host) -> str | None:
-    if host.capability is None:
-        return f"no SM{plugin.capability}0 GPU: vLLM sees none at all"
-    major, minor = host.capability
-    if major != plugin.capability:
-        return f"no SM{plugin.capability}0 GPU: this one is SM{major}{minor}"
-    return None
+def _other_hardware(plugin: Plugin, host: Host) -> str | None:
+    return plugin.spared(host)
 
 
 def _other_version(plugin: Plugin, host: Host) -> str | None:

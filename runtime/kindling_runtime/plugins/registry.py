@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from kindling_runtime.contract import PluginState, PluginStatus
 from kindling_runtime.plugins import record, replacing, telling
+from kindling_runtime.plugins.amx import AMX
 from kindling_runtime.plugins.plugin import Host, Plugin, why_off
 from kindling_runtime.plugins.split_kv import SPLIT_KV
 
-PLUGINS: Final = (SPLIT_KV,)
+PLUGINS: Final = (SPLIT_KV, AMX)
 NAMES: Final = tuple(plugin.name for plugin in PLUGINS)
 
 _log = logging.getLogger("vllm.kindling")  # below vLLM's own logger, or nobody would hear it
@@ -70,10 +71,17 @@ def _failure(error: Exception) -> str:
 def _this_process() -> Host:
     vllm: Any = importlib.import_module("vllm")
     platforms: Any = importlib.import_module("vllm.platforms")
-    capability = platforms.current_platform.get_device_capability()
+    platform = platforms.current_platform
+    capability = platform.get_device_capability()
     return Host(
         environment=os.environ,
         vllm=vllm.__version__,
         capability=None if capability is None else (capability.major, capability.minor),
+        amx=platform.is_cpu() and _has_tiles(),
         digest=replacing.digest,
     )
+
+
+def _has_tiles() -> bool:
+    cpu: Any = importlib.import_module("torch.cpu")
+    return bool(cpu._is_amx_tile_supported())

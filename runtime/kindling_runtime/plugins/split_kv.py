@@ -9,7 +9,7 @@ where 128 pieces take 0.06 ms. The kernel of the same wheel splits.
 function for each, so what is used is what was compiled.
 """
 
-from kindling_runtime.plugins.plugin import Original, Plugin
+from kindling_runtime.plugins.plugin import Original, Plugin, but_on
 from kindling_runtime.plugins.replacing import replace
 from kindling_runtime.plugins.split_policy import split_count
 
@@ -60,7 +60,7 @@ SPLIT_KV = Plugin(
     name="split-kv",
     versions=("0.33.0",),
     reference="vllm-project/vllm pull request 53317",
-    capability=9,
+    spared=but_on(9),
     originals=(_COUNT, _DISPATCH, _KERNEL),
     engage=_engage,
 )

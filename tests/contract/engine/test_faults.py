@@ -41,7 +41,7 @@ WHOLE: Final = [["length", lives.TOKENS, True]] * lives.STREAMS
 
 DEATHS: Final = {
     "engine core": "EngineDeadError",
-    "worker": "RuntimeError: Executor failed",
+    "worker": "its worker VllmWorker-0 ended without a word",
     "server": "was killed by SIGKILL",
 }
 """What vLLM 0.32 says of it, or the kernel where it cannot."""

@@ -1,6 +1,7 @@
 """A real vLLM finds our entry point in the image's metadata and calls it where it loads plugins."""
 
 import json
+from pathlib import Path
 
 import pytest
 from tests.images.built import build, container, inside
@@ -19,7 +20,7 @@ print(open(f"/tmp/plugins/{{os.getpid()}}.json").read())
 """
 
 
-def test_vllm_loads_them_and_without_the_gpu_they_stay_off() -> None:
+def test_vllm_loads_them_and_each_is_on_where_the_machine_has_its_fault() -> None:
     with container(build("runtime-cpu")) as name:
         output = inside(name, "python", "-", given=SCRIPT)
 
@@ -27,3 +28,5 @@ def test_vllm_loads_them_and_without_the_gpu_they_stay_off() -> None:
     assert tuple(told) == registry.NAMES
     assert told["split-kv"]["state"] == PluginState.OFF
     assert told["split-kv"]["why"] == "no SM90 GPU: vLLM sees none at all"
+    tiles = " amx_tile " in Path("/proc/cpuinfo").read_text()
+    assert told["amx-permission"]["state"] == (PluginState.ON if tiles else PluginState.OFF)

@@ -54,4 +54,4 @@ async def test_nothing_is_told_of_an_engine_before_this_one(model: Path, tmp_pat
     async with pods.running(plan, tmp_path) as pod:
         status = await pod.reach(Phase.READY)
 
-        assert [each.state for each in status.plugins] == [PluginState.PENDING]
+        assert {each.state for each in status.plugins} == {PluginState.PENDING}

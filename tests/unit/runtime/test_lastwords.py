@@ -30,6 +30,25 @@ CASES: dict[str, tuple[list[str], str | None]] = {
         ],
         "its engine core ended without a word, as a killed process does (EngineDeadError)",
     ),
+    "a worker that said nothing": (
+        [
+            "(EngineCore pid=23) ERROR 11-30 21:59:03 [multiproc_executor.py:315] Worker proc"
+            " VllmWorker-0 died unexpectedly (exit code: None), shutting down executor.",
+            "(EngineCore pid=23) ERROR 11-30 21:59:03 [core.py:1512] RuntimeError: cancelled",
+            "(APIServer pid=11) ERROR 11-30 21:59:03 [async_llm.py:906] vllm.v1.engine.exceptions."
+            "EngineDeadError: EngineCore encountered an issue. See stack trace (above) for more.",
+        ],
+        "its worker VllmWorker-0 ended without a word, as a killed process does",
+    ),
+    "a worker that said why": (
+        [
+            "(Worker pid=31) ERROR 11-30 21:59:03 [multi.py:1] torch.OutOfMemoryError: CUDA out of",
+            "(EngineCore pid=23) ERROR 11-30 21:59:03 [multiproc_executor.py:315] Worker proc"
+            " VllmWorker-0 died unexpectedly (exit code: 1), shutting down executor.",
+            "(EngineCore pid=23) ERROR 11-30 21:59:03 [core.py:1512] RuntimeError: cancelled",
+        ],
+        "torch.OutOfMemoryError: CUDA out of",
+    ),
     "the echo when there is nothing else": (
         ["RuntimeError: Engine core initialization failed. See root cause above."],
         "RuntimeError: Engine core initialization failed. See root cause above",

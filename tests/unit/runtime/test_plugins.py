@@ -6,12 +6,14 @@ import sys
 import types
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kindling_runtime.contract import PluginState, PluginStatus
 from kindling_runtime.plugins import record, registry, replacing
-from kindling_runtime.plugins.plugin import Host, Original, Plugin, why_off
+from kindling_runtime.plugins.amx import AMX
+from kindling_runtime.plugins.plugin import Host, Original, Plugin, but_on, why_off
 from kindling_runtime.plugins.registry import PLUGINS, engaged
 
 COUNT = Original("vllm.some.module", "count", "d1")
@@ -19,7 +21,7 @@ PLUGIN = Plugin(
     name="some-fault",
     versions=("0.33.0", "0.33.1"),
     reference="pull request 1",
-    capability=9,
+    spared=but_on(9),
     originals=(COUNT, Original("vllm.some.module", "Kernel.dispatch", "d2")),
     engage=lambda: None,
 )
@@ -93,6 +95,50 @@ def test_a_plugin_that_fails_stays_off_and_says_how() -> None:
     assert status.why == "it failed with KeyError: 'gone'"
 
 
+ON_CPU = Host(
+    environment={},
+    vllm="0.32.0",
+    capability=None,
+    amx=True,
+    digest={each: each.digest for each in AMX.originals}.get,
+)
+
+
+class Tiles:
+    """torch.cpu on a CPU with AMX whose kernel grants the tiles, or does not."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, granted: bool) -> None:
+        self.asked = 0
+        self._granted = granted
+        self.module: Any = types.ModuleType("torch.cpu")
+        self.module.__dict__["_init_amx"] = self._init_amx
+        self.module.__dict__["_is_amx_tile_supported"] = lambda: True
+        monkeypatch.setitem(sys.modules, "torch.cpu", self.module)
+
+    def _init_amx(self) -> bool:
+        self.asked += 1
+        return self._granted
+
+
+@pytest.mark.parametrize("granted", [True, False])
+def test_the_tiles_of_amx_are_asked_for_and_not_used_where_they_are_refused(
+    granted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiles = Tiles(monkeypatch, granted=granted)
+
+    assert engaged(AMX, ON_CPU).state is PluginState.ON
+    assert tiles.asked == 1
+    assert tiles.module._is_amx_tile_supported() is granted
+
+
+def test_a_process_without_amx_asks_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiles = Tiles(monkeypatch, granted=True)
+    status = engaged(AMX, dataclasses.replace(ON_CPU, amx=False))
+
+    assert (status.state, tiles.asked) == (PluginState.OFF, 0)
+    assert status.why == "vLLM does not compute on a CPU with AMX"
+
+
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, types.ModuleType]:
     """A package of three modules: one has the function, one imported it by name, one has another
@@ -162,7 +208,8 @@ def test_a_folder_that_cannot_be_written_does_not_end_the_engine(
 
 def test_the_names_and_switches_of_the_plugins() -> None:
     assert {plugin.name: plugin.switch for plugin in PLUGINS} == {
-        "split-kv": "KINDLING_PLUGIN_SPLIT_KV"
+        "split-kv": "KINDLING_PLUGIN_SPLIT_KV",
+        "amx-permission": "KINDLING_PLUGIN_AMX_PERMISSION",
     }
 
 
