@@ -83,7 +83,7 @@ def test_a_full_object_has_4_mib_and_hardly_more(chunk: int) -> None:
     assert layout.header <= layout.slots * chunk // 128
 
 
-@given(slots, st.integers(1, 1 << 20), st.data())
+@given(slots, st.integers(2, 1 << 20), st.data())
 def test_a_header_says_what_was_written(slots: int, chunk: int, data: st.DataObject) -> None:
     layout = Layout(slots, chunk)
     count = data.draw(st.integers(1, slots))

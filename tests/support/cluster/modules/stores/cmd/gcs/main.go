@@ -27,7 +27,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	log.Fatal(http.ListenAndServeTLS(*listen, *cert, *key, checked(server.HTTPHandler(), *host, *sessions)))
+	log.Fatal(http.ListenAndServeTLS(*listen, *cert, *key, checked(uploads(server.HTTPHandler()), *host, *sessions)))
 }
 
 // checked answers as GCS does whom it does not know, and who may not read.

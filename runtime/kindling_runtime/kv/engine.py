@@ -1,0 +1,190 @@
+"""The thread that does the tier's I/O, and the way to it.
+
+The engine's scheduler tells it what it wants and never waits; what has come of it lies in
+`outcomes`. All state of searches, loads and writes belongs to this thread.
+"""
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kindling_runtime.kv.desk import Desk
+from kindling_runtime.kv.loading import Load, load
+from kindling_runtime.kv.policy.admission import Admission, Sightings
+from kindling_runtime.kv.policy.search import Chain
+from kindling_runtime.kv.searching import Found, Sought, search
+from kindling_runtime.kv.storing import Store, Writer
+
+_SWEEP_SECONDS: Final = 1.0
+_STOP_SECONDS: Final = 10.0
+_log = logging.getLogger("vllm.kindling.kv")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A request that the tier hears of for the first time."""
+
+    request: str
+    chains: tuple[Chain, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A request that will store no more."""
+
+    request: str
+
+
+Order = Prompt | Sought | Load | Store | Finished
+Outcome = Found | Load | Store
+
+
+@dataclass(slots=True)
+class _Noted:
+    """What is kept of a request: which of its keys are worth a write (None: all), and the index of
+    the last of them in each group."""
+
+    wanted: frozenset[bytes] | None
+    last: dict[int, int]
+
+
+@dataclass(slots=True)
+class Engine:
+    """One thread with an event loop. `prepare` makes its parts there; what it raises ends the
+    thread, and is kept in `failure`."""
+
+    prepare: Callable[[], Desk]
+    outcomes: deque[Outcome] = field(default_factory=deque)
+    desk: Desk | None = None
+    failure: BaseException | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
+    _thread: threading.Thread | None = None
+    _writer: Writer | None = None
+    _noted: dict[str, _Noted] = field(default_factory=dict)
+    _sightings: Sightings = field(default_factory=Sightings)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _stopped: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def start(self) -> None:
+        """Begin; returns once orders can be given. Raises what `prepare` raised."""
+        begun = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, args=(begun,), name="kindling-kv", daemon=True
+        )
+        self._thread.start()
+        begun.wait()
+        if self.failure is not None:
+            raise self.failure
+
+    def give(self, orders: list[Order]) -> None:
+        """Order something; from any thread. After `stop` nothing happens."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._take, orders)
+
+    def wait_idle(self) -> None:
+        """Wait until no row of the primary tier is in use and all outcomes are there."""
+        if self._loop is None or not self._alive:
+            return
+        asyncio.run_coroutine_threadsafe(self._idle(), self._loop).result()
+
+    def stop(self) -> None:
+        """End the thread. Nothing touches the primary tier's memory afterwards."""
+        if self._loop is not None and self._alive:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._stopped.set)
+        if self._thread is not None:
+            self._thread.join(_STOP_SECONDS)
+        if self._alive:
+            raise RuntimeError(f"the KV tier's thread did not end within {_STOP_SECONDS:g} s")
+
+    @property
+    def _alive(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _run(self, begun: threading.Event) -> None:
+        try:
+            asyncio.run(self._live(begun))
+        except BaseException as error:
+            self.failure = error
+            _log.exception("the object tier of the KV cache has ended")
+        finally:
+            begun.set()
+
+    async def _live(self, begun: threading.Event) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.desk = desk = self.prepare()
+        self._writer = writer = Writer(desk, self.outcomes.append)
+        begun.set()
+        try:
+            while not self._stopped.is_set():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_SWEEP_SECONDS):
+                        await self._stopped.wait()
+                writer.sweep()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await writer.close()
+            desk.copiers.shutdown(wait=True)
+            desk.rows.release()
+
+    def _take(self, orders: list[Order]) -> None:
+        for order in orders:
+            match order:
+                case Prompt():
+                    self._note(order)
+                case Sought():
+                    self._begin(self._search(order))
+                case Load():
+                    self._begin(self._load(order))
+                case Store():
+                    self._store(order)
+                case Finished():
+                    self._noted.pop(order.request, None)
+                    self._of_writer().finish(order.request)
+
+    def _note(self, prompt: Prompt) -> None:
+        seen: frozenset[bytes] | None = None
+        keys = [key for chain in prompt.chains for key in chain.keys]
+        if self._of_desk().settings.admission is Admission.SECOND_USE:
+            seen = self._sightings.see(keys)
+        last = {}
+        for chain in prompt.chains:
+            wanted = [i for i, key in enumerate(chain.keys) if seen is None or key in seen]
+            if wanted:
+                last[chain.group] = wanted[-1]
+        self._noted[prompt.request] = _Noted(seen, last)
+
+    async def _search(self, sought: Sought) -> None:
+        self.outcomes.append(await search(self._of_desk(), sought))
+
+    async def _load(self, job: Load) -> None:
+        await load(self._of_desk(), job)
+        self.outcomes.append(job)
+
+    def _store(self, job: Store) -> None:
+        noted = self._noted.get(job.request, _Noted(None, {}))
+        self._of_writer().offer(job, wanted=noted.wanted, last=noted.last)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _idle(self) -> None:
+        await asyncio.gather(self._of_writer().idle(), *self._tasks)
+
+    def _of_desk(self) -> Desk:
+        assert self.desk is not None
+        return self.desk
+
+    def _of_writer(self) -> Writer:
+        assert self._writer is not None
+        return self._writer
