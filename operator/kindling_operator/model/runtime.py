@@ -13,7 +13,6 @@ from kindling_operator.model.architecture import (
     CapabilityStatus,
     CheckpointName,
     Device,
-    Modality,
 )
 from kindling_operator.model.fields import Spec
 
@@ -36,13 +35,11 @@ class KernelChoice(Spec, frozen=True, kw_only=True):
 class PackageNeed(Spec, frozen=True, kw_only=True):
     """An importable extra without which a model does not run; `reason` tells what happens.
 
-    It is needed for one `checkpoint` or for all, and if the requests may contain one of
-    `modalities` or always.
+    It is needed for one `checkpoint` or for all.
     """
 
     package: str
     checkpoint: CheckpointName | None = None
-    modalities: tuple[Modality, ...] = ()
     reason: str
     source: str
 

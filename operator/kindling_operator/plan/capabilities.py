@@ -156,7 +156,6 @@ def needs_of(subject: Subject, checkpoint: Checkpoint) -> tuple[PackageNeed, ...
         need
         for need in (model.needs if model is not None else ())
         if need.checkpoint in (None, checkpoint.name)
-        and (not need.modalities or set(need.modalities) & set(subject.modalities))
     )
 
 

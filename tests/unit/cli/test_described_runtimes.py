@@ -61,7 +61,7 @@ GPU_IMAGE: Final[Mapping[str, Any]] = {
     **OURS,
     "device": "GPU",
     "vllm": "0.33.0",
-    "packages": ["flashinfer-cubin", "gguf"],
+    "packages": ["flashinfer-cubin", "gguf", "pydantic-extra-types"],
 }
 FLINT: Final = catalog_spec("flint", runtime={"image": f"mirror.test/own@{DIGEST}"})
 

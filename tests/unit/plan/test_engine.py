@@ -191,7 +191,7 @@ TIER = catalog_spec("flint", model={"checkpoint": "BF16"}, cache={"hostMemory": 
 
 @pytest.mark.parametrize(
     ("spec", "seconds"),
-    [(tiny_spec(), 900), (NO_TIER, 1320), (TIER, 1440)],
+    [(tiny_spec(), 900), (NO_TIER, 1320), (TIER, 1560)],
     ids=["tiny", "74 GiB", "74 GiB and a tier of 256 GiB in host memory"],
 )
 def test_the_start_may_take_as_long_as_the_weights_do(spec: Any, seconds: int) -> None:

@@ -5,7 +5,7 @@ docs/traps.md says what catches each; `make mutation` takes that away and expect
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from tests.support.builders import catalog_spec, tiny_architecture, tiny_spec
@@ -345,9 +345,19 @@ def test_t27_the_rust_frontend_does_not_balance_between_nodes(plan: Planner) -> 
     assert "which the Rust frontend cannot" in said.message
 
 
-@pytest.mark.parametrize("package", ["nvidia-cutlass-dsl-libs-core", "pydantic-extra-types"])
-def test_t32_inkling_needs_two_packages_in_the_image(plan: Planner, package: str) -> None:
-    spec = catalog_spec("inkling", runtime=OWN_IMAGE)
+@pytest.mark.parametrize(
+    ("model", "package"),
+    [
+        ("flint", "pydantic-extra-types"),
+        ("inkling", "pydantic-extra-types"),
+        ("inkling", "nvidia-cutlass-dsl-libs-core"),
+    ],
+)
+@pytest.mark.parametrize("serving", [{}, {"modalities": ["Text"]}])
+def test_t32_two_packages_must_be_in_the_image(
+    plan: Planner, model: str, package: str, serving: dict[str, Any]
+) -> None:
+    spec = catalog_spec(model, runtime=OWN_IMAGE, serving=serving)
 
     said = plan.spec(spec, *b200s(), packages=lacking(package))
 
@@ -355,10 +365,10 @@ def test_t32_inkling_needs_two_packages_in_the_image(plan: Planner, package: str
     assert f"has no {package}" in said.message
 
 
-def test_t32_text_alone_needs_no_towers(plan: Planner) -> None:
-    spec = catalog_spec("inkling", runtime=OWN_IMAGE, serving={"modalities": ["Text"]})
+def test_t32_flint_needs_no_cutlass(plan: Planner) -> None:
+    spec = catalog_spec("flint", runtime=OWN_IMAGE)
 
-    assert plan.spec(spec, *b200s(), packages=lacking("pydantic-extra-types")).code == 0
+    assert plan.spec(spec, *b200s(), packages=lacking("nvidia-cutlass-dsl-libs-core")).code == 0
 
 
 def test_t33_a_long_context_is_slow_on_hopper_unless_the_image_splits_it(plan: Planner) -> None:
