@@ -2,10 +2,12 @@
 
 Usage: python -m tests.gpu.start PLAN RESULT [--streams 8] [--wedge]
 
-The result, JSON: seconds from the runtime's start to the engine's and to readiness, each change of
-/status with its second, the engine's facts, resident memory of the runtime, and the end. With
-`--streams`, so many streams of 2,000 tokens run while the pod is told to leave. With `--wedge` the
-engine's core is stopped instead.
+The result, JSON: seconds from the runtime's start to the engine's and to readiness, when the
+process of the engine's core began and what vLLM logged when, each change of /status with its
+second, the engine's facts, resident memory of the runtime, and the end. Beside it lies the log,
+each line with its second. With `--streams`, so many streams of 2,000 tokens run while the pod is
+told to leave. With `--wedge` the engine's core is stopped instead. The environment is that of the
+pod's container: give it the variables of the Deployment.
 """
 
 import argparse
@@ -25,6 +27,15 @@ RUNTIME: Final = "import sys; from kindling_runtime.cli import main; sys.exit(ma
 STATUS: Final = "http://127.0.0.1:9400/status"
 COMPLETIONS: Final = "http://127.0.0.1:8000/v1/completions"
 TOKENS: Final = 2000
+LOGGED: Final = (
+    "Loading model from scratch",
+    "Model loading took",
+    "GPU KV cache size",
+    "Graph capturing finished",
+    "init engine (",
+    "Application startup complete",
+)
+"""Lines of vLLM 0.33.0 that part a start; those of the core come in this order."""
 
 
 def status() -> dict[str, Any] | None:
@@ -40,18 +51,37 @@ def status() -> dict[str, Any] | None:
 class Pod:
     """The runtime with one plan, and what it was seen to say."""
 
-    def __init__(self, plan: Path, folder: Path) -> None:
-        (folder / "log").touch()
-        self._words = folder / "log"
-        self._output = (folder / "engine.log").open("ab")
+    def __init__(self, plan: Path, log: Path) -> None:
+        self._words = Path(tempfile.mkdtemp()) / "words"
+        self._words.touch()
+        self._log = log
+        self.lines: list[tuple[float, str]] = []
         self.changes: list[tuple[float, str]] = []
         self.began = time.monotonic()
         command = (sys.executable, "-c", RUNTIME, "serve", "--plan", str(plan))
         self.process = subprocess.Popen(
             (*command, "--termination-log", str(self._words)),
-            stdout=self._output,
-            stderr=self._output,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
+        self._listener = threading.Thread(target=self._listen)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        with self._log.open("w") as log:
+            for line in self.process.stdout:
+                self.lines.append((self.seconds, line.decode(errors="replace").rstrip()))
+                print("{:8.2f} {}".format(*self.lines[-1]), file=log, flush=True)
+
+    def moments(self) -> dict[str, float]:
+        """When the core's process began, and when each of `LOGGED` came first."""
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - _born(core())
+        logged = {
+            words: next((second for second, line in self.lines if words in line), -1.0)
+            for words in LOGGED
+        }
+        return {"core": round(self.seconds - age, 2), **logged}
 
     @property
     def seconds(self) -> float:
@@ -83,7 +113,28 @@ class Pod:
         began = time.monotonic()
         code = self.process.wait(timeout=700)
         took = round(time.monotonic() - began, 2)
+        self._listener.join(timeout=60)
         return {"status": code, "seconds": took, "words": self._words.read_text()}
+
+
+def core() -> int:
+    """Process id of the engine's core, of which there must be one."""
+    lines = {file.parent.name: _read(file) for file in Path("/proc").glob("[0-9]*/cmdline")}
+    (found,) = (int(pid) for pid, line in lines.items() if b"EngineCore" in line)
+    return found
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""  # it has ended
+
+
+def _born(pid: int) -> float:
+    """Seconds from boot to the start of a process (proc(5): field 22 of stat)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def stream(ends: list[Any]) -> None:
@@ -128,9 +179,7 @@ def leave(pod: Pod, streams: int) -> dict[str, Any]:
 
 def wedge(pod: Pod) -> dict[str, Any]:
     """The engine's core is stopped: seconds to the end of readiness, and to that of the pod."""
-    lines = {file.parent.name: file.read_bytes() for file in Path("/proc").glob("[0-9]*/cmdline")}
-    (core,) = (int(pid) for pid, line in lines.items() if b"EngineCore" in line)
-    os.kill(core, signal.SIGSTOP)
+    os.kill(core(), signal.SIGSTOP)
     stopped = time.monotonic()
     pod.follow("Stalled", 200)
     unready = round(time.monotonic() - stopped, 2)
@@ -147,14 +196,13 @@ def main() -> None:
     parser.add_argument("--wedge", action="store_true")
     parser.add_argument("--seconds", type=float, default=1100)
     given = parser.parse_args()
-    folder = Path(tempfile.mkdtemp())
-    pod = Pod(given.plan, folder)
+    pod = Pod(given.plan, given.result.with_suffix(".log"))
     last = pod.follow("Ready", given.seconds)
     ready = bool(last and last["phase"] == "Ready")
     result: dict[str, Any] = {"ready": ready, "seconds": pod.seconds, "status": last}
     if ready:
         time.sleep(1)
-        result |= {"status": status(), "resident": pod.resident()}
+        result |= {"status": status(), "resident": pod.resident(), "moments": pod.moments()}
         result["end"] = wedge(pod) if given.wedge else leave(pod, given.streams)
     else:
         pod.process.terminate()
@@ -162,7 +210,6 @@ def main() -> None:
     result["changes"] = pod.changes
     given.result.write_text(json.dumps(result, indent=1))
     print(json.dumps(result)[:6000])
-    (given.result.with_suffix(".log")).write_bytes((folder / "engine.log").read_bytes())
 
 
 if __name__ == "__main__":
