@@ -2,7 +2,14 @@
 
 import dataclasses
 
-from kindling_runtime.contract import Checked, EngineFacts, GroupStatus, PluginStatus, Traffic
+from kindling_runtime.contract import (
+    CacheStatus,
+    Checked,
+    EngineFacts,
+    GroupStatus,
+    PluginStatus,
+    Traffic,
+)
 from kindling_runtime.state import State
 
 
@@ -26,3 +33,4 @@ class Facts:
     loaded_bytes: int | None = None
     engine: EngineFacts | None = None
     preflight: tuple[Checked, ...] = ()
+    cache: CacheStatus | None = None

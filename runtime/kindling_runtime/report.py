@@ -10,6 +10,8 @@ from prometheus_client.registry import Collector
 from kindling_runtime import clock
 from kindling_runtime.contract import (
     CONTRACT_VERSION,
+    CacheReason,
+    CacheStatus,
     EngineFacts,
     EngineStatus,
     Evidence,
@@ -61,6 +63,7 @@ def status(
         traffic=facts.traffic,
         plugins=facts.plugins,
         preflight=facts.preflight,
+        cache=facts.cache,
     )
 
 
@@ -121,6 +124,8 @@ class Metrics(Collector):
             yield _requests(facts.traffic)
         if facts.plugins:
             yield _plugins(facts.plugins)
+        if facts.cache is not None:
+            yield _cache(facts.cache)
         yield _gauge("token_misses", "Looks in a row that found no token.", state.misses)
         yield _counter("orphans_reaped", "Inherited child processes reaped.", facts.orphans)
         yield _counter(
@@ -171,6 +176,17 @@ def _plugins(plugins: Sequence[PluginStatus]) -> Metric:
     for each in plugins:
         on.add_metric([each.name], float(each.state is PluginState.ON))
     return on
+
+
+def _cache(cache: CacheStatus) -> Metric:
+    ready = GaugeMetricFamily(
+        "kindling_runtime_cache_ready",
+        "1 while the object-store tier of the KV cache is in use, by the reason why or why not.",
+        labels=["reason"],
+    )
+    for reason in CacheReason:
+        ready.add_metric([reason], float(cache.ready and cache.reason is reason))
+    return ready
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -28,6 +28,7 @@ from kindling_runtime.contract import (
 from kindling_runtime.engine import Engine
 from kindling_runtime.facts import Facts
 from kindling_runtime.group import seat_of
+from kindling_runtime.kv import telling as caching
 from kindling_runtime.lifecycle import Lifecycle
 from kindling_runtime.loading import LoadWatch
 from kindling_runtime.membership import Member
@@ -157,6 +158,7 @@ class Supervisor:
             ),
             traffic=self._requests.traffic(gone=state.engine is EngineState.GONE),
             plugins=record.read(self._plugin_folder(), registry.NAMES),
+            cache=caching.read(self._plugin_folder()),
             loaded_bytes=None if self._load is None else self._load.work.read,
             engine=telling.read(self._plugin_folder()),
             preflight=self._preflight.results,

@@ -11,6 +11,7 @@ it does not know, refuses with one sentence instead of guessing.
 Units: every duration is in whole seconds, every KV size in vLLM's own blocks or tokens.
 """
 
+from kindling_runtime.contract.cache import CacheReason, CacheStatus
 from kindling_runtime.contract.codec import ContractError, decode, encode
 from kindling_runtime.contract.phases import DrainStep, EvidenceSource, ExitCode, Phase, Reason
 from kindling_runtime.contract.places import (
@@ -104,6 +105,8 @@ __all__ = [
     "TERMINATION_LOG_PATH",
     "TERMINATION_MESSAGE_BYTES",
     "TOKEN_VARIABLE",
+    "CacheReason",
+    "CacheStatus",
     "Checked",
     "ContractError",
     "Device",

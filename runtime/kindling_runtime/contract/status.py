@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from kindling_runtime.contract.cache import CacheStatus
 from kindling_runtime.contract.phases import DrainStep, EvidenceSource, Phase, Reason
 from kindling_runtime.contract.plan import Expected, Model
 from kindling_runtime.contract.plugins import PluginStatus
@@ -125,7 +126,7 @@ class Status(_Report, frozen=True, kw_only=True):
     counts the engine's answers at MODELS_PATH since its start, null where it does not tell. `facts`
     are there once the engine serves, and `traffic` where the plan has a front. `plugins` are all
     corrections of vLLM that the image has, in place or not; `preflight` is every check that was
-    made.
+    made. `cache` is the object-store tier, null without one.
     """
 
     contract_version: int
@@ -149,6 +150,7 @@ class Status(_Report, frozen=True, kw_only=True):
     traffic: Traffic | None = None
     plugins: tuple[PluginStatus, ...] = ()
     preflight: tuple[Checked, ...] = ()
+    cache: CacheStatus | None = None
 
 
 _CHECKS: Final = " [checks: "

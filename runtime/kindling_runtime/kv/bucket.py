@@ -107,6 +107,11 @@ class Bucket:
     clock: Callable[[], float] = time.monotonic
     asked: dict[Ask, int] = field(default_factory=dict)
     failed: dict[Trouble, int] = field(default_factory=dict)
+    heard: bool = False
+    """Whether the store has ever answered a question well."""
+    trouble: Trouble | None = None
+    """Of the last request that came to nothing; None after one that did not."""
+    said: str = ""
 
     async def size(self, name: str, *, seconds: float) -> int | None:
         """Bytes of an object; None where there is none."""
@@ -191,18 +196,22 @@ class Bucket:
         except told.BaseError as error:
             raise self._meaning(error) from error
         except FileNotFoundError as error:
-            self.breaker.succeeded()
+            self._answered()
             raise MissingError(short(error)) from error
-        self.breaker.succeeded()
+        self._answered()
         return found
+
+    def _answered(self) -> None:
+        self.breaker.succeeded()
+        self.heard, self.trouble, self.said = True, None, ""
 
     def _meaning(self, error: Exception) -> Exception:
         text, code = str(error), status_of(error)
         if isinstance(error, told.AlreadyExistsError | told.PreconditionError):
-            self.breaker.succeeded()
+            self._answered()
             return ChangedError(short(error))
         if isinstance(error, told.NotFoundError) or code in {404, _NO_SUCH_RANGE}:
-            self.breaker.succeeded()
+            self._answered()
             return MissingError(short(error))
         trouble = _trouble(code, text)
         what = identity.said(text) if code else short(error)
@@ -212,6 +221,8 @@ class Bucket:
 
     def _failure(self, trouble: Trouble, text: str) -> StoreError:
         self.failed[trouble] = self.failed.get(trouble, 0) + 1
+        if trouble is not Trouble.RESTING:
+            self.trouble, self.said = trouble, text
         return StoreError(trouble, text)
 
 

@@ -16,12 +16,15 @@ from kindling_runtime.kv.policy.reads import Read, Wanted, plan
 from kindling_runtime.kv.rows import part, wrong
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Load:
     """Chunks that are wanted in rows of the primary tier, which are kept for them until the load
     has ended."""
 
     job: int
+    request: str
+    asked: int
+    """Chunks that the engine wants, of which `wanted` are in the store."""
     wanted: tuple[Wanted, ...]
     begun: float
     done: set[bytes] = field(default_factory=set)

@@ -50,6 +50,9 @@ class Writer:
     _since: dict[str, float] = field(default_factory=dict)
     _busy: set[bytes] = field(default_factory=set)
     """Anchors of objects that are being written."""
+    _rows: int = 0
+    """That runs still need."""
+    _freed: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -89,12 +92,14 @@ class Writer:
         for request in [each for each, since in self._since.items() if now - since >= hold]:
             self.finish(request)
 
-    async def idle(self) -> None:
-        """Wait until no row is needed any more: for copies, and for memory to copy to."""
+    async def idle(self, *, written: bool = False) -> None:
+        """Wait until no row is needed any more: for copies, and for memory to copy to. With
+        `written` also until everything is sent."""
         for request in list(self._since):
             self.finish(request)
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        while self._tasks if written else self._rows:
+            self._freed.clear()
+            await self._freed.wait()
 
     async def close(self) -> None:
         """Give up what is not written yet."""
@@ -106,9 +111,14 @@ class Writer:
         for run in runs:
             keys = [chunk.key for chunk in run.chunks]
             held = _Held(run, {key: self._waiting.pop((request, key), []) for key in keys})
+            self._rows += len(keys)
             task = asyncio.get_running_loop().create_task(self._write(held))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._freed.set()
 
     async def _write(self, held: _Held) -> None:
         """Raises nothing but the end of the tier; every row is given back."""
@@ -196,7 +206,9 @@ class Writer:
         self._give_back(held, frozenset(held.owners))
 
     def _give_back(self, held: _Held, keys: Iterable[bytes]) -> None:
+        self._freed.set()
         for key in keys:
+            self._rows -= key in held.owners
             for job in held.owners.pop(key, ()):
                 job.left.discard(key)
                 self._end(job)

@@ -14,6 +14,7 @@ import msgspec
 
 from kindling_runtime import foreign, wire
 from kindling_runtime.contract import PluginState, PluginStatus
+from kindling_runtime.kv import telling as caching
 from kindling_runtime.plugins import telling
 
 FOLDER_VARIABLE: Final = "KINDLING_PLUGINS_FOLDER"
@@ -37,9 +38,10 @@ def write(folder: Path, states: Sequence[PluginStatus]) -> None:
 
 def forget(folder: Path) -> None:
     """Delete what processes of an earlier engine wrote."""
-    for file in (*folder.glob("*.json"), *folder.glob(f"*{telling.SUFFIX}")):
-        with contextlib.suppress(OSError):
-            file.unlink()
+    for suffix in (".json", telling.SUFFIX, caching.SUFFIX):
+        for file in folder.glob(f"*{suffix}"):
+            with contextlib.suppress(OSError):
+                file.unlink()
 
 
 def read(folder: Path, names: Sequence[str]) -> tuple[PluginStatus, ...]:

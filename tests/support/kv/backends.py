@@ -1,10 +1,12 @@
 """Buckets to test with: in memory, and of each real store by the identity of its cloud."""
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from obstore.store import MemoryStore
@@ -12,7 +14,31 @@ from tests.support.stores import real, relay, tokens
 from tests.support.stores.real import RealStore
 from tests.support.stores.relay import Relay
 
-from kindling_runtime.kv.bucket import Bucket, open_bucket
+from kindling_runtime.kv.bucket import Ask, Bucket, open_bucket
+
+
+@dataclass(slots=True)
+class Gated(Bucket):
+    """A bucket that answers nothing while its gate is shut."""
+
+    shut: bool = False
+
+    async def _ask(
+        self,
+        kind: Ask,
+        call: Callable[..., Awaitable[Any]],
+        *given: Any,
+        seconds: float,
+        **more: Any,
+    ) -> Any:
+        async def held(*arguments: Any, **named: Any) -> Any:
+            # By another thread, which knows no event of this loop.
+            while self.shut:  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+            return await call(*arguments, **named)
+
+        return await Bucket._ask(self, kind, held, *given, seconds=seconds, **more)
+
 
 MEMORY: Final = "memory"
 KINDS: Final = (MEMORY, *real.KINDS)

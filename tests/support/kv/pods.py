@@ -15,7 +15,7 @@ from tests.support.kv.prompts import chunks_of
 from kindling_runtime.kv.bucket import Bucket
 from kindling_runtime.kv.counts import Counts
 from kindling_runtime.kv.desk import Desk
-from kindling_runtime.kv.engine import Engine, Finished, Order, Outcome, Prompt
+from kindling_runtime.kv.engine import Engine, Finished, Order, Outcome, Prompt, Seek
 from kindling_runtime.kv.loading import Load
 from kindling_runtime.kv.policy.chains import layout_for
 from kindling_runtime.kv.policy.layout import Layout
@@ -23,7 +23,7 @@ from kindling_runtime.kv.policy.reads import Wanted
 from kindling_runtime.kv.policy.scope import Place
 from kindling_runtime.kv.policy.search import Chain, Source
 from kindling_runtime.kv.rows import Rows
-from kindling_runtime.kv.searching import Found, Sought
+from kindling_runtime.kv.searching import Found
 from kindling_runtime.kv.settings import Deadlines, Settings
 from kindling_runtime.kv.storing import Store
 
@@ -103,11 +103,11 @@ class Pod:
 
     def tell(self, request: str, *chains: Chain) -> None:
         """A new request."""
-        self.engine.give([Prompt(request, chains)])
+        self.engine.give([Prompt(request, lambda: chains)])
 
     async def search(self, request: str, *chains: Chain, have: int = 0) -> Mapping[bytes, Source]:
         """Look for a prompt."""
-        self.engine.give([Sought(request, chains, have, self.desk.clock())])
+        self.engine.give([Prompt(request, lambda: chains), Seek(request, have, self.desk.clock())])
         found = await self._outcome(
             lambda each: isinstance(each, Found) and each.request == request
         )
@@ -127,7 +127,7 @@ class Pod:
             for index, key in enumerate(keys)
             if (at := sources.get(key)) is not None
         )
-        job = Load(next(self._jobs), wanted, self.desk.clock())
+        job = Load(next(self._jobs), "", len(wanted), wanted, self.desk.clock())
         self.engine.give([job])
         return job
 
@@ -141,7 +141,7 @@ class Pod:
 
     async def idle(self) -> None:
         """Wait until everything is written."""
-        await asyncio.to_thread(self.engine.wait_idle)
+        await asyncio.to_thread(self.engine.wait_idle, written=True)
 
     async def _outcome(self, fits: Callable[[Outcome], bool]) -> Outcome:
         async with asyncio.timeout(_WAIT_SECONDS):

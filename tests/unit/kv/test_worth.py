@@ -11,6 +11,7 @@ def learned(*, latency: float = 0.05, bandwidth: float = 1e9, speed: float = 20_
     worth.answered(latency)
     worth.loaded(int(bandwidth), latency + 1.0)
     worth.computed(int(speed), 1.0)
+    worth.density = float(KIB_PER_TOKEN)
     return worth
 
 
@@ -18,7 +19,7 @@ def test_until_something_is_known_everything_is_loaded() -> None:
     worth = Worth()
     assert worth.estimate(1000, 1 << 30) == Estimate(None, None)
     assert worth.pays(1, 1 << 40)
-    assert worth.threshold(KIB_PER_TOKEN) is None
+    assert worth.threshold() == 0
 
 
 def test_estimates_are_what_was_learned() -> None:
@@ -30,7 +31,7 @@ def test_estimates_are_what_was_learned() -> None:
 
 def test_short_prefixes_do_not_pay_and_the_threshold_says_where_that_ends() -> None:
     worth = learned()
-    edge = worth.threshold(KIB_PER_TOKEN)
+    edge = worth.threshold()
     assert edge is not None
     assert not worth.pays(edge - 100, (edge - 100) * KIB_PER_TOKEN)
     assert worth.pays(edge + 100, (edge + 100) * KIB_PER_TOKEN)
@@ -39,7 +40,7 @@ def test_short_prefixes_do_not_pay_and_the_threshold_says_where_that_ends() -> N
 
 def test_a_slow_store_never_pays_and_is_tried_now_and_then() -> None:
     worth = learned(bandwidth=1e8)
-    assert worth.threshold(KIB_PER_TOKEN) is None
+    assert worth.threshold() is None
     answers = [worth.pays(100_000, 100_000 * KIB_PER_TOKEN) for _ in range(64)]
     assert answers.count(True) == 2
     assert worth.skipped == 62

@@ -31,6 +31,8 @@ class Worth:
     """Bytes per second of one load, with the others that ran beside it."""
     speed: float | None = None
     """Tokens per second of a prefill."""
+    density: float | None = None
+    """Bytes per token of the prefix that was judged last."""
     skipped: int = 0
     _since: int = 0
 
@@ -56,6 +58,7 @@ class Worth:
 
     def pays(self, tokens: int, count: int) -> bool:
         """Whether to load it."""
+        self.density = count / max(1, tokens)
         found = self.estimate(tokens, count)
         if found.load is None or found.recompute is None:
             return True
@@ -68,11 +71,12 @@ class Worth:
         self.skipped += 1
         return False
 
-    def threshold(self, bytes_per_token: float) -> int | None:
-        """The fewest tokens that pay at that density; None where none do or nothing is known."""
-        if self.latency is None or self.bandwidth is None or self.speed is None:
-            return None
-        gain = self.margin / self.speed - bytes_per_token / self.bandwidth
+    def threshold(self) -> int | None:
+        """The fewest tokens that pay, at the density of the last prefix; 0 where nothing is known,
+        None where none pay."""
+        if not self.latency or not self.bandwidth or not self.speed or not self.density:
+            return 0
+        gain = self.margin / self.speed - self.density / self.bandwidth
         return int(self.latency / gain) + 1 if gain > 0 else None
 
 
