@@ -26,7 +26,7 @@ class RequestWatch:
 
     def __init__(self, front: contract.Front | None) -> None:
         self._fronted = front is not None
-        self._keeper = _keeper() if self._fronted else None
+        self._keeper = None if front is None else _keeper(front.servers)
         self._draining = asyncio.Event()
         self._cut_before = 0
 
@@ -82,9 +82,9 @@ class RequestWatch:
         return 0 if counts is None else counts[cell]
 
 
-def _keeper() -> Keeper | None:
+def _keeper(servers: int) -> Keeper | None:
     try:
-        return Keeper()
+        return Keeper(servers=servers)
     except OSError as error:
         # Serving matters more; the pod leaves as one whose front does not tell what runs.
         _log.warning("the front is not heard: no file can be written (%s)", error.strerror)

@@ -52,7 +52,7 @@ def launch_plan(plan: EnginePlan) -> contract.LaunchPlan:
         ),
         requires=_requires(plan),
         group=_group(plan, plan.group) if plan.group is not None else None,
-        front=contract.Front(settle_seconds=_ENDPOINT_SECONDS) if _has_front(plan) else None,
+        front=_front(plan) if _has_front(plan) else None,
     )
 
 
@@ -88,6 +88,14 @@ def _device(gpu: GpuPlan | None) -> contract.Device | None:
 def _has_front(plan: EnginePlan) -> bool:
     """A plan of an earlier release may have none."""
     return contract.FRONT_ARGUMENT in plan.argv
+
+
+def _front(plan: EnginePlan) -> contract.Front:
+    """vLLM 0.33.0 starts a server for each data-parallel rank of the pod (entrypoints/cli/serve.py,
+    `api_server_count`), and the planner lets nobody choose another number."""
+    data = plan.parallelism.data
+    pods = plan.group.size if plan.group is not None and data > 1 else 1
+    return contract.Front(servers=data // pods, settle_seconds=_ENDPOINT_SECONDS)
 
 
 def _group(plan: EnginePlan, group: GroupPlan) -> contract.Group:

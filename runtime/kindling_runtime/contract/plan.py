@@ -135,9 +135,12 @@ class Front(_Part, frozen=True, kw_only=True):
     counts what runs, and refuses new requests while the pod leaves.
 
     Endpoints have let go of the pod once no new request has come for `quiet_seconds`, and not
-    before `settle_seconds` are over: a pod that nobody asks is quiet all the time.
+    before `settle_seconds` are over: a pod that nobody asks is quiet all the time. The pod's engine
+    has so many `servers` (processes), each with counts of its own; where those of one are missing,
+    none are believed.
     """
 
+    servers: Annotated[int, Meta(ge=1)] = 1
     quiet_seconds: Seconds = 3
     settle_seconds: Annotated[int, Meta(ge=0, le=3600)] = 5
 

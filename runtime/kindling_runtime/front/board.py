@@ -109,14 +109,15 @@ class OrderPen:
         os.pwrite(self._handle, self._given.to_bytes(_WORD, "little"), 0)
 
 
-def read(folder: Path) -> dict[Cell, int] | None:
-    """The boards of `folder` together: sums, and the latest LAST_NEW. None where there is none, or
-    one that cannot be read or is cut short: its server runs and does not count."""
+def read(folder: Path, *, servers: int = 1) -> dict[Cell, int] | None:
+    """The boards of `folder` together: sums, and the latest LAST_NEW. None where there are fewer
+    than `servers`, or one that cannot be read or is cut short: its server runs and does not
+    count."""
     try:
         boards = [_words(file) for file in folder.iterdir() if file.name.isdecimal()]
     except (OSError, ValueError):
         return None
-    if not boards:
+    if len(boards) < max(1, servers):
         return None
     return {
         cell: min(_MOST, (max if cell is Cell.LAST_NEW else sum)(board[cell] for board in boards))

@@ -13,8 +13,9 @@ from kindling_runtime.front.board import FOLDER_VARIABLE, Cell, Order, OrderPen,
 class Keeper:
     """Of one engine; make it before the engine starts and close it after the engine's end."""
 
-    def __init__(self) -> None:
-        """Raises OSError where no file can be written."""
+    def __init__(self, *, servers: int = 1) -> None:
+        """`servers`: how many the engine has. Raises OSError where no file can be written."""
+        self._servers = servers
         self._folder = Path(tempfile.mkdtemp(prefix="kindling-front-"))
         self._pen = OrderPen(self._folder)
 
@@ -28,11 +29,11 @@ class Keeper:
         self._pen.give(order)
 
     def counts(self, *, gone: bool = False) -> Mapping[Cell, int] | None:
-        """All servers' numbers together; None while there is no server.
+        """All servers' numbers together; None while one of them does not tell.
 
         Of servers that are `gone`, what they were at is cut.
         """
-        counts = read(self._folder)
+        counts = read(self._folder, servers=self._servers)
         if counts is None or not gone:
             return counts
         return {**counts, Cell.ACTIVE: 0, Cell.CUT: counts[Cell.CUT] + counts[Cell.ACTIVE]}

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.support.engine import pod as pods
 from tests.support.faultpage import Fault, Kind
@@ -47,6 +48,29 @@ async def test_a_front_that_has_no_room_to_count_costs_no_stream(
         assert pods.finish_reason(await client) == "length"
         assert await pod.exit_status() == ExitCode.CLEAN
         fault.within(2 + 30 + 10 + pods.ROOM, "exit 0")
+
+
+async def test_counts_without_those_of_one_server_are_not_believed(
+    model: Path, tmp_path: Path, fault: Fault
+) -> None:
+    """Two servers are planned, and one could not even create its file: it may be at something."""
+    fault.row(
+        Kind.DRAIN,
+        "one of two servers of an engine has no file to count in, SIGTERM with a stream",
+        "not taken for a pod that serves nobody: the engine finishes the stream, exit 0",
+    )
+    two = msgspec.structs.replace(FRONT, servers=2)
+    plan = pods.plan_for(model, switches=PACED, drain=DRAIN, front=two)
+    async with pods.running(plan, tmp_path) as pod:
+        await pod.reach(Phase.READY)
+        assert (await pod.status()).traffic is None
+        client = await pod.streaming(250)
+        fault.begins()
+        pod.terminate()
+        assert pods.finish_reason(await client) == "length"
+        assert await pod.exit_status() == ExitCode.CLEAN
+        fault.within(2 + 30 + 10 + pods.ROOM, "exit 0")
+        assert pod.message.endswith(" s after SIGTERM, within its 30 s")
 
 
 async def test_a_client_that_never_reads_is_cut_and_counted_in_time(

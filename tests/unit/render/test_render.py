@@ -14,6 +14,8 @@ from kindling_operator.model.names import (
     LEADER_WORKER_SET,
     MANAGED_BY,
 )
+from kindling_operator.model.plan import GroupPlan
+from kindling_operator.model.status import ParallelismStatus
 from kindling_operator.render import Manifest, render
 from kindling_operator.render.launch import launch_plan
 from kindling_operator.render.quantities import cpu_quantity, memory_quantity
@@ -147,6 +149,27 @@ def test_the_runtime_waits_for_what_the_front_sees(spec: Any) -> None:
     # As long as without a front, though nobody asks; longer while somebody does.
     assert launch.front.settle_seconds == 5
     assert launch.drain.endpoint_seconds > launch.front.settle_seconds
+
+
+@pytest.mark.parametrize(
+    ("data", "pods", "servers"),
+    [
+        pytest.param(1, 1, 1, id="alone"),
+        pytest.param(8, 1, 8, id="all data ranks in one pod"),
+        pytest.param(8, 2, 4, id="each pod its own data ranks"),
+        pytest.param(1, 2, 1, id="one engine over two pods"),
+    ],
+)
+def test_a_pod_has_a_server_for_each_of_its_data_ranks(data: int, pods: int, servers: int) -> None:
+    decision = cluster(tiny_spec()).decide()
+    assert decision.current is not None
+    group = GroupPlan(rank_arguments=((),) * pods, serving=(True,) * pods) if pods > 1 else None
+    sizes = ParallelismStatus(data=data)
+    plan = msgspec.structs.replace(decision.current.plan, parallelism=sizes, group=group)
+
+    front = launch_plan(plan).front
+    assert front is not None
+    assert front.servers == servers
 
 
 def test_a_plan_of_before_there_was_a_front_is_rendered_without() -> None:

@@ -318,6 +318,15 @@ async def test_without_a_folder_it_serves_and_denies(monkeypatch: pytest.MonkeyP
         assert (await asked(front, path="/tokenize")).status == 404
 
 
+def test_with_fewer_servers_than_planned_nobody_is_believed(tmp_path: Path) -> None:
+    """One that could not even create its file is at something, and nobody knows at what."""
+    Board(tmp_path)
+    assert read(tmp_path, servers=1) is not None
+    assert read(tmp_path, servers=2) is None
+    (tmp_path / "1").write_bytes(bytes(8 * len(Cell)))
+    assert read(tmp_path, servers=2) is not None
+
+
 def test_servers_are_counted_together(tmp_path: Path) -> None:
     assert read(tmp_path) is None
     own = Board(tmp_path).cells
