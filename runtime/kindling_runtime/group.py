@@ -16,6 +16,7 @@ from kindling_runtime import clock, http, replies, wire
 from kindling_runtime.contract import BIND_HOST, EvidenceSource, Probe
 from kindling_runtime.groupload import Done
 from kindling_runtime.membership import Member
+from kindling_runtime.peers import Peers
 from kindling_runtime.roster import GROUP_PATH, Answer, Beat, Roster
 from kindling_runtime.state import Event, GroupBroken, Idle, Miss, Signal, Token, Worked
 
@@ -34,6 +35,10 @@ class Seat(Protocol):
     @property
     def met(self) -> bool:
         """Whether the group was complete once."""
+
+    @property
+    def strangers(self) -> int:
+        """How often somebody else has spoken for a pod of the group."""
 
     def open(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Be there for the others while the context lasts; raises OSError if the port is taken."""
@@ -73,11 +78,17 @@ class Leader:
         self._stuck_seconds = limits.stuck_seconds
         self._done = Done(worked=0)
         self._awake = clock.Awake()
+        self._peers = Peers(member.leader, self._size, clock=self._awake.now)
 
     @property
     def met(self) -> bool:
         """As in Seat."""
         return self.roster.met
+
+    @property
+    def strangers(self) -> int:
+        """As in Seat."""
+        return self._peers.strangers
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -91,7 +102,8 @@ class Leader:
         """As in Seat."""
         while missing := self.roster.missing(now=self._awake.now()):
             here = self._size - len(missing)
-            happened(Miss(f"{here} of {self._size} pods are there and wait"))
+            doubts = self._peers.doubts(missing)
+            happened(Miss(f"{here} of {self._size} pods are there and wait{doubts}"))
             await asyncio.sleep(_BEAT_SECONDS)
         address = await _resolved(self._member.leader, happened)
         self.roster.meet()
@@ -132,7 +144,10 @@ class Leader:
         beat = wire.decoded(await request.read(), Beat)
         if beat is None:
             return web.Response(status=400, text="this is no word of a group's pod\n")
-        answer = self.roster.hear(beat, now=self._awake.now())
+        if self._peers.believes(beat.rank, beat.incarnation, request.remote or ""):
+            answer = self.roster.hear(beat, now=self._awake.now())
+        else:
+            answer = self.roster.answer(beat)
         return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
 
@@ -150,6 +165,8 @@ class Follower:
         self._address = ""
         self.met = False
         """As in Seat."""
+        self.strangers = 0
+        """As in Seat; nobody speaks to it. It believes its leader, whose name it asks for."""
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:

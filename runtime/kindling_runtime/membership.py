@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 
+from kindling_runtime import peers
 from kindling_runtime.contract import (
     LEADER_PLACEHOLDER,
     LEADER_VARIABLE,
@@ -39,7 +40,9 @@ class Member:
 
 
 def member_of(plan: LaunchPlan, environment: Mapping[str, str]) -> Member | None:
-    """The pod's place in its group, None without one; raises ContractError if nobody tells it."""
+    """The pod's place in its group, None without one; raises ContractError if nobody tells it, and
+    where the others have neither names nor this host in common: nobody could tell them apart from
+    strangers."""
     if plan.group is None:
         return None
     size = len(plan.group.ranks)
@@ -48,5 +51,10 @@ def member_of(plan: LaunchPlan, environment: Mapping[str, str]) -> Member | None
         raise ContractError(
             f"the launch plan is for a group of {size} pods, and {RANK_VARIABLE} is {rank!r} and "
             f"{LEADER_VARIABLE} is {leader!r} here; run it as LeaderWorkerSet of that size"
+        )
+    if not (peers.has_names(leader) or peers.on_this_host(leader)):
+        raise ContractError(
+            f"{LEADER_VARIABLE} is {leader!r} here, by which the other pods of the group have no "
+            "names; run it as LeaderWorkerSet, which gives it as POD.SUBDOMAIN.NAMESPACE"
         )
     return Member(plan.group, int(rank), leader)

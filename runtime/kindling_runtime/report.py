@@ -126,6 +126,9 @@ class Metrics(Collector):
             yield _plugins(facts.plugins)
         if facts.cache is not None:
             yield _cache(facts.cache)
+        if facts.group is not None:
+            strangers = facts.group.strangers
+            yield _counter("group_strangers", "Words for a pod, not believed.", strangers)
         yield _gauge("token_misses", "Looks in a row that found no token.", state.misses)
         yield _counter("orphans_reaped", "Inherited child processes reaped.", facts.orphans)
         yield _counter(

@@ -70,10 +70,13 @@ class Roster:
         """Take a pod's word down."""
         if beat.rank in self._others:
             self._heard[beat.rank] = _Heard(beat.incarnation, beat.waiting, now)
-        met = self._met is not None and self._met.get(beat.rank) == beat.incarnation
-        if met:
+        if self._has_met(beat):
             self.load.hear(beat.rank, Done(beat.worked, beat.moved, beat.loaded), now=now)
-        return Answer(met=met, started=self.started, moved=self.load.moved)
+        return self.answer(beat)
+
+    def answer(self, beat: Beat) -> Answer:
+        """What is told to who says this, and nothing taken down: it may not be that pod."""
+        return Answer(met=self._has_met(beat), started=self.started, moved=self.load.moved)
 
     def missing(self, *, now: float) -> tuple[int, ...]:
         """Ranks that do not wait, or have not said so lately."""
@@ -92,6 +95,9 @@ class Roster:
             if now - heard.at > self._silence:
                 return f"pod {rank} of the group was not heard for {now - heard.at:.0f} s"
         return None
+
+    def _has_met(self, beat: Beat) -> bool:
+        return self._met is not None and self._met.get(beat.rank) == beat.incarnation
 
     def _waits(self, rank: int, now: float) -> bool:
         heard = self._heard.get(rank)

@@ -5,19 +5,17 @@ the engine what the new state orders. It decides nothing itself.
 """
 
 import asyncio
-import concurrent.futures
 import contextlib
 import dataclasses
 import logging
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 from kindling_runtime import clock, http, leftovers, preflight
+from kindling_runtime.aside import aside
 from kindling_runtime.contract import (
     BIND_HOST,
     EvidenceSource,
@@ -57,8 +55,6 @@ _PREFLIGHT_SECONDS = 120
 
 _DEVELOPMENT = "VLLM_SERVER_DEV_MODE"
 """Of vLLM (vllm/envs.py): serves /sleep, /collective_rpc and others without authentication."""
-
-_Result = TypeVar("_Result")
 
 
 class Supervisor:
@@ -154,7 +150,10 @@ class Supervisor:
             group=None
             if self._member is None or self._seat is None
             else GroupStatus(
-                rank=self._member.rank, size=len(self._member.group.ranks), met=self._seat.met
+                rank=self._member.rank,
+                size=len(self._member.group.ranks),
+                met=self._seat.met,
+                strangers=self._seat.strangers,
             ),
             traffic=self._requests.traffic(gone=state.engine is EngineState.GONE),
             plugins=record.read(self._plugin_folder(), registry.NAMES),
@@ -221,7 +220,7 @@ class Supervisor:
 
         try:
             async with asyncio.timeout(_PREFLIGHT_SECONDS):
-                self._leftover_bytes, failed = await _in_daemon_thread(prepare)
+                self._leftover_bytes, failed = await aside(prepare)
         except TimeoutError:
             return PreflightFailed(
                 f"the checks before the engine's start did not end within {_PREFLIGHT_SECONDS} s; "
@@ -328,18 +327,3 @@ def _lifecycle(plan: LaunchPlan, member: Member | None, started: float) -> Lifec
 
 
 _WATCHED = frozenset({Phase.LOADING, Phase.READY, Phase.STALLED})
-
-
-async def _in_daemon_thread(work: Callable[[], _Result]) -> _Result:
-    """`work()` in a thread that the process does not wait for: a dead volume never returns."""
-    result: concurrent.futures.Future[_Result] = concurrent.futures.Future()
-
-    def body() -> None:
-        result.set_running_or_notify_cancel()  # from here on the waiter's timeout cannot touch it
-        try:
-            result.set_result(work())
-        except BaseException as error:
-            result.set_exception(error)
-
-    threading.Thread(target=body, daemon=True).start()
-    return await asyncio.wrap_future(result)

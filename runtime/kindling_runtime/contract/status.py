@@ -50,11 +50,13 @@ class Checked(_Report, frozen=True, kw_only=True):
 
 
 class GroupStatus(_Report, frozen=True, kw_only=True):
-    """The pod's place in its group; `met` once all were there together."""
+    """The pod's place in its group; `met` once all were there together. `strangers` is how often
+    the leader heard somebody speak for another pod from an address that is not that pod's."""
 
     rank: int
     size: int
     met: bool
+    strangers: int = 0
 
 
 class Traffic(_Report, frozen=True, kw_only=True):
