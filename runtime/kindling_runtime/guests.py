@@ -7,12 +7,13 @@ descriptor: without one left no probe is answered, and the kubelet ends a pod th
 import asyncio
 import collections
 import logging
-from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Final
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
+
+from kindling_runtime.crowds import unwanted
 
 MOST: Final = 512
 """Probes, the operator and some scrapers need a dozen."""
@@ -20,24 +21,13 @@ _SWEEP_SECONDS: Final = 1.0
 _IDLE_SWEEPS: Final = 120
 """Scrapers keep a connection for their next question a minute later."""
 
-_Guest = TypeVar("_Guest")
-
-
-def unwanted(
-    idle: Mapping[_Guest, int], *, most: int = MOST, longest: int = _IDLE_SWEEPS
-) -> list[_Guest]:
-    """Of connections and for how many sweeps each has been idle (0: it is being answered) those to
-    end: idle for too long, and above `most` the longest idle."""
-    patient = sorted((guest for guest in idle if idle[guest]), key=lambda guest: -idle[guest])
-    over = max(0, len(idle) - most)
-    return [guest for place, guest in enumerate(patient) if place < over or idle[guest] > longest]
-
 
 class Guests:
     """The connections of one server."""
 
     def __init__(self) -> None:
         self._answering: collections.Counter[object] = collections.Counter()
+        self._answered: set[object] = set()
 
     def watch(self, app: web.Application) -> None:
         """Note whose questions are being answered; before the application is served."""
@@ -49,6 +39,7 @@ class Guests:
                 return await handler(request)
             finally:
                 self._answering[request.protocol] -= 1
+                self._answered.add(request.protocol)
 
         app.middlewares.append(note)
 
@@ -58,11 +49,12 @@ class Guests:
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             self._answering = +self._answering
+            lately, self._answered = self._answered | self._answering.keys(), set()
             idle = {
-                guest: 0 if self._answering[guest] else idle.get(guest, 0) + 1
+                guest: 0 if guest in lately else idle.get(guest, 0) + 1
                 for guest in server.connections
             }
-            for guest in unwanted(idle):
+            for guest in unwanted(idle, most=MOST, longest=_IDLE_SWEEPS):
                 guest.force_close()
 
 

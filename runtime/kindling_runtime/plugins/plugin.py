@@ -23,10 +23,11 @@ class Original:
 class Plugin:
     """A correction of vLLM.
 
-    `versions` are the releases that it was written for and tried with, `reference` is what vLLM's
-    own project says of the fault, `spared` says why a host does not have it, or None if it has.
-    `originals` is all of vLLM's code that it replaces or relies on; `engage` makes the correction
-    in the running process and may raise anything.
+    `versions` are the releases that it was written for and tried with, `reference` is what the
+    project itself says of the fault, `spared` says why a host does not have it, or None if it has.
+    `originals` is all of vLLM's code, and of what vLLM runs on, that it replaces or relies on;
+    `engage` makes the correction in the running process and may raise anything. A process that has
+    not imported the module `concerns` has nothing to correct, and nothing is told of it there.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Plugin:
     spared: "Callable[[Host], str | None]"
     originals: tuple[Original, ...]
     engage: Callable[[], None]
+    concerns: str = ""
 
     @property
     def switch(self) -> str:

@@ -8,15 +8,17 @@ import functools
 import importlib
 import logging
 import os
+import sys
 from typing import Any, Final
 
 from kindling_runtime.contract import PluginState, PluginStatus
 from kindling_runtime.plugins import record, replacing, telling
 from kindling_runtime.plugins.amx import AMX
+from kindling_runtime.plugins.idle_connections import IDLE_CONNECTIONS
 from kindling_runtime.plugins.plugin import Host, Plugin, why_off
 from kindling_runtime.plugins.split_kv import SPLIT_KV
 
-PLUGINS: Final = (SPLIT_KV, AMX)
+PLUGINS: Final = (SPLIT_KV, AMX, IDLE_CONNECTIONS)
 NAMES: Final = tuple(plugin.name for plugin in PLUGINS)
 
 _log = logging.getLogger("vllm.kindling")  # below vLLM's own logger, or nobody would hear it
@@ -40,11 +42,12 @@ def load() -> None:
 
 
 def _states() -> list[PluginStatus]:
+    here = [each for each in PLUGINS if not each.concerns or each.concerns in sys.modules]
     try:
         host = _this_process()
     except Exception as error:
-        return [_off(plugin, _failure(error)) for plugin in PLUGINS]
-    return [engaged(plugin, host) for plugin in PLUGINS]
+        return [_off(plugin, _failure(error)) for plugin in here]
+    return [engaged(plugin, host) for plugin in here]
 
 
 def engaged(plugin: Plugin, host: Host) -> PluginStatus:

@@ -4,13 +4,19 @@ import asyncio
 import contextlib
 import json
 import os
+import resource
 import signal
+import socket
 import sys
 import tempfile
+import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from tests.contract.engine import vllm_pod as pods
+from tests.support.engine.pod import until
 
 from kindling_runtime import contract
 
@@ -28,6 +34,9 @@ LIES: Final = (
     "X-Forwarded-Prefix: /v1\r\nX-Original-URL: /tokenize\r\nX-Rewrite-URL: /tokenize\r\n"
     "X-HTTP-Method-Override: POST\r\nForwarded: for=127.0.0.1\r\n"
 )
+DESCRIPTORS: Final = 1024
+"""As many as each process of the story may have; the runtime wants no fewer."""
+CROWDED_TOKENS: Final = 1500
 BODY: Final = '{"model":"tiny","prompt":"a"}'
 
 
@@ -45,6 +54,7 @@ async def asked(method: str, target: str) -> int:
 
 async def attack(folder: str, place: Path) -> dict[str, Any]:
     """All of it."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
     async with pods.running(pods.plan(folder, drain=DRAIN), place) as pod:
         await pod.ready()
         passed = {}
@@ -53,6 +63,7 @@ async def attack(folder: str, place: Path) -> dict[str, Any]:
                 status = await asked(method, target)
                 if status not in {400, 404}:
                     passed[f"{method} {target}"] = status
+        seen = await crowded(pod)
         crowd = [await asyncio.open_connection("127.0.0.1", pods.PORT) for _ in range(300)]
         for _, writer in crowd[::2]:
             writer.write(b"POST /v1/completions HTTP/1.1\r\nA: ")
@@ -62,10 +73,81 @@ async def attack(folder: str, place: Path) -> dict[str, Any]:
         status, _ = await pod.end()
         for _, writer in crowd:
             writer.close()
-        return {"passed": passed, "ends": ends, "exit": status, "message": pod.last_words}
+        return {**seen, "passed": passed, "ends": ends, "exit": status, "message": pod.last_words}
+
+
+async def crowded(pod: pods.Pod) -> dict[str, Any]:
+    """More connections than descriptors, of which none asks anything, while a stream runs."""
+    [client] = await pods.streams(pod, 1, CROWDED_TOKENS)
+    server = Path(f"/proc/{pods.engine_processes(pod)['server']}/fd")
+    async with pod.watched(), contextlib.AsyncExitStack() as stack:
+        # From processes of their own, which have no more descriptors than the server.
+        for _ in range(2):
+            await stack.enter_async_context(strangers(DESCRIPTORS * 2 // 3))
+        begun = time.monotonic()
+        [asked] = await pods.streams(pod, 1, 1)
+        served = [await asked, time.monotonic() - begun]
+        await until(lambda: len(list(server.iterdir())) < DESCRIPTORS - 200)
+        stream = await client
+    states = {each["name"]: each["state"] for each in (await pod.status())["plugins"]}
+    unready = [look for look in pod.looks if not look.ready]
+    return {"served": served, "stream": stream, "plugins": states, "unready": len(unready)}
+
+
+@contextlib.asynccontextmanager
+async def strangers(count: int) -> AsyncIterator[None]:
+    """So many connections that ask nothing, or do not end what they ask, while the context lasts;
+    what the server ends stays ended."""
+    module = (sys.executable, "-m", "tests.contract.engine.attack_engine", "strangers")
+    process = await asyncio.create_subprocess_exec(
+        *module,
+        *(str(pods.PORT), str(count)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert await process.stdout.readline() == b"connected\n"
+        yield
+    finally:
+        process.stdin.close()
+        await process.wait()
+
+
+def be_strangers(port: int, count: int) -> None:
+    """The process of `strangers`."""
+    crowd = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
+    for each in crowd[::2]:
+        each.sendall(b"POST /v1/completions HTTP/1.1\r\nA: ")
+    sys.stdout.write("connected\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+
+
+async def counted(folder: str, place: Path) -> dict[str, Any]:
+    """Two API servers, both of which count; stopped while a stream runs."""
+    orders = pods.plan(folder, drain=DRAIN, arguments=("--api-server-count=2",))
+    front = msgspec.structs.replace(contract.Front(), servers=2)
+    async with pods.running(msgspec.structs.replace(orders, front=front), place) as pod:
+        await pod.ready()
+        clients = await pods.streams(pod, 4, 100)
+        active = (await pod.status())["traffic"]["active"]
+        pod.process.send_signal(signal.SIGTERM)
+        ends = [await client for client in clients]
+        status, _ = await pod.end()
+        return {"active": active, "ends": ends, "exit": status, "message": pod.last_words}
+
+
+def tell(story: str, folder: str) -> None:
+    """Run one of the two stories, and print what it saw."""
+    with tempfile.TemporaryDirectory() as scratch:
+        seen = {"attack": attack, "counted": counted}[story](folder, Path(scratch) / "pod")
+        sys.stdout.write(json.dumps(asyncio.run(seen)) + os.linesep)
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as scratch:
-        found = asyncio.run(attack(sys.argv[1], Path(scratch) / "pod"))
-    sys.stdout.write(json.dumps(found) + os.linesep)
+    if sys.argv[1] == "strangers":
+        be_strangers(*map(int, sys.argv[2:]))
+    else:
+        tell(*sys.argv[1:])

@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 SCRIPT = f"""
 import os
 os.environ["{record.FOLDER_VARIABLE}"] = "/tmp/plugins"
+import vllm.entrypoints.launchers.launcher  # as in a process that serves HTTP
 from vllm.engine.arg_utils import EngineArgs
 EngineArgs(model="none")  # loads plugins, as each process of an engine does
 print(open(f"/tmp/plugins/{{os.getpid()}}.json").read())
@@ -30,3 +31,4 @@ def test_vllm_loads_them_and_each_is_on_where_the_machine_has_its_fault() -> Non
     assert told["split-kv"]["why"] == "no SM90 GPU: vLLM sees none at all"
     tiles = " amx_tile " in Path("/proc/cpuinfo").read_text()
     assert told["amx-permission"]["state"] == (PluginState.ON if tiles else PluginState.OFF)
+    assert told["idle-connections"]["state"] == PluginState.ON, told

@@ -4,12 +4,14 @@ import asyncio
 import contextlib
 import io
 import os
+import sys
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import pytest
 from tests.support.engine import pod as pods
+from tests.support.faultpage import Fault, Kind
 from tests.support.ports import free_ports
 
 from kindling_runtime import contract
@@ -97,3 +99,48 @@ async def test_a_crowd_at_the_runtimes_port_leaves_probes_and_streams_alone(
 
 def _connections(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+ENGAGES: Final = (
+    "import runpy, sys; from kindling_runtime.plugins import idle_connections;"
+    " idle_connections.IDLE_CONNECTIONS.engage();"
+    " sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+)
+"""Makes the correction as vLLM's processes do, then is the stand-in, whose server is vLLM's."""
+DESCRIPTORS: Final = 1024
+STRANGERS: Final = 900
+"""Beyond the descriptors asyncio's own server logs 2,048 errors at each attempt to accept; vLLM's
+is uvloop, and `contract/engine/test_attacks.py` goes beyond them."""
+
+
+async def test_a_crowd_at_the_engines_port_makes_room_for_who_asks(
+    model: Path, tmp_path: Path, fault: Fault
+) -> None:
+    fault.row(
+        Kind.ENGINE,
+        "900 connections that ask nothing at the port of an engine with 1,024 file descriptors",
+        "those that ask nothing end down to half of the descriptors; a request is served, a stream"
+        " whole, the pod stays ready",
+    )
+    bare = pods.plan_for(model, switches=("--seconds-per-token", "0.05"))
+    argv = (sys.executable, "-c", ENGAGES, *bare.engine.argv[1:])
+    plan = msgspec.structs.replace(bare, engine=msgspec.structs.replace(bare.engine, argv=argv))
+    few = ("sh", "-c", f'ulimit -n {DESCRIPTORS} && exec "$@"', "sh")
+    async with pods.running(plan, tmp_path, prefix=few) as pod:
+        await pod.reach(Phase.READY)
+        client = await pod.streaming(200)
+        fault.begins()
+        crowd = [
+            await asyncio.open_connection("127.0.0.1", plan.engine.port) for _ in range(STRANGERS)
+        ]
+        for _, writer in crowd[::2]:
+            writer.write(b"POST /v1/completions HTTP/1.1\r\nA: ")
+        assert pods.finish_reason(await pod.stream(1)) == "length"
+        ends = STRANGERS - DESCRIPTORS // 2
+        await pods.until(lambda: sum(reader.at_eof() for reader, _ in crowd) >= ends)
+        fault.within(pods.PATIENCE, "room")
+        assert pods.finish_reason(await client) == "length"
+        assert (await pod.status()).phase is Phase.READY
+        assert Phase.STALLED not in pod.log
+        for _, writer in crowd:
+            writer.close()

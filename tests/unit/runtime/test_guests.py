@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import types
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from tests.support.ports import free_ports
 
 from kindling_runtime import contract, guests, http
 from kindling_runtime.contract import Fetch, Requires
+from kindling_runtime.crowds import unwanted
 
 IDLE = {
     "nobody": ({}, ""),
@@ -24,7 +26,7 @@ IDLE = {
 
 @pytest.mark.parametrize(("idle", "ends"), IDLE.values(), ids=IDLE)
 def test_who_has_to_go(idle: dict[str, int], ends: str) -> None:
-    assert "".join(guests.unwanted(idle, most=3, longest=10)) == ends
+    assert "".join(unwanted(idle, most=3, longest=10)) == ends
 
 
 async def test_a_crowd_that_asks_nothing_makes_room_for_who_asks(
@@ -52,6 +54,37 @@ async def test_a_crowd_that_asks_nothing_makes_room_for_who_asks(
             assert (await question).status == 200
         for _, writer in crowd:
             writer.close()
+
+
+async def test_one_that_asks_between_two_sweeps_is_not_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    due, begun = asyncio.Semaphore(0), asyncio.Semaphore(0)
+
+    async def sleep(_: float) -> None:
+        begun.release()
+        await due.acquire()
+
+    monkeypatch.setattr("kindling_runtime.guests.asyncio", types.SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(guests, "_IDLE_SWEEPS", 0)
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response()
+
+    port = free_ports(1)[0]
+    app = web.Application()
+    app.router.add_get("/", answer)
+    async with http.serving(app, host="127.0.0.1", port=port), asyncio.timeout(30):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await begun.acquire()
+        for _ in range(3):
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert await reader.readuntil(b"\r\n\r\n")
+            due.release()
+            await begun.acquire()
+        due.release()
+        assert await reader.read() == b"", "nothing was asked since the last sweep"
+        writer.close()
 
 
 async def test_what_is_no_http_leaves_no_trace_in_the_log(

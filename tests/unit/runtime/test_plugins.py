@@ -77,6 +77,23 @@ def test_a_plugin_is_made_only_where_everything_is_as_it_was_written_for(
     assert engaged(PLUGIN, host).state is (PluginState.OFF if why else PluginState.ON)
 
 
+def test_nothing_is_told_of_a_plugin_in_a_process_that_it_does_not_concern(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(record.FOLDER_VARIABLE, str(tmp_path))
+    served = {each.name for each in PLUGINS if each.concerns}
+    assert served == {"idle-connections"}
+    for module, told in ((types.ModuleType("uvicorn.server"), served), (None, set())):
+        if module is None:
+            monkeypatch.delitem(sys.modules, "uvicorn.server")
+        else:
+            monkeypatch.setitem(sys.modules, "uvicorn.server", module)
+        registry.load.__wrapped__()
+        states = record.read(tmp_path, registry.NAMES)
+        loaded = {each.name for each in states if each.state is not PluginState.PENDING}
+        assert loaded == {each.name for each in PLUGINS if not each.concerns} | told
+
+
 def test_the_code_of_vllm_is_looked_at_last() -> None:
     def imports(_: Original) -> str | None:
         raise AssertionError("a pod without the fault must not pay for the import")
@@ -210,6 +227,7 @@ def test_the_names_and_switches_of_the_plugins() -> None:
     assert {plugin.name: plugin.switch for plugin in PLUGINS} == {
         "split-kv": "KINDLING_PLUGIN_SPLIT_KV",
         "amx-permission": "KINDLING_PLUGIN_AMX_PERMISSION",
+        "idle-connections": "KINDLING_PLUGIN_IDLE_CONNECTIONS",
     }
 
 

@@ -1,0 +1,14 @@
+"""Who of a crowd of connections has to go: whoever asks nothing, the longest first."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+_Guest = TypeVar("_Guest")
+
+
+def unwanted(idle: Mapping[_Guest, int], *, most: int, longest: int) -> list[_Guest]:
+    """Of connections, and for how many sweeps each has been idle (0: it is being answered, or was
+    since the last one), those to end: idle for too long, and above `most` the longest idle."""
+    patient = sorted((guest for guest in idle if idle[guest]), key=lambda guest: -idle[guest])
+    over = max(0, len(idle) - most)
+    return [guest for place, guest in enumerate(patient) if place < over or idle[guest] > longest]
