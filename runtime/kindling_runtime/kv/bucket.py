@@ -157,6 +157,10 @@ class Bucket:
         )
         return _version(made)
 
+    async def overwrite(self, name: str, content: bytes, *, seconds: float) -> None:
+        """Write a small object, whatever is there."""
+        await self._ask(Ask.PUT, obstore.put_async, name, content, seconds=seconds)
+
     async def delete(self, name: str, *, seconds: float) -> bool:
         """Delete an object; whether there was one, as far as the store tells."""
         try:

@@ -34,10 +34,13 @@ class Desk:
     presence: Presence = field(default_factory=Presence)
     hedge: Hedge = field(default_factory=Hedge)
     worth: Worth = field(default_factory=Worth)
+    used: set[bytes] = field(default_factory=set)
+    """Anchors of objects that were found since that was last told."""
     clock: Callable[[], float] = time.monotonic
     copiers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(COPIERS, thread_name_prefix="kindling-kv-copy")
     )
+    begun: float = field(init=False)
     reading: Budget = field(init=False)
     writing: Budget = field(init=False)
     questions: asyncio.Semaphore = field(init=False)
@@ -45,6 +48,7 @@ class Desk:
     writes: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
+        self.begun = self.clock()
         limits = self.settings.limits
         self.reading, self.writing = Budget(limits.read_bytes), Budget(limits.write_bytes)
         self.questions = asyncio.Semaphore(limits.questions)

@@ -7,6 +7,7 @@ The engine's scheduler tells it what it wants and never waits; what has come of 
 import asyncio
 import contextlib
 import logging
+import random
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 from kindling_runtime.contract import CacheStatus
 from kindling_runtime.kv.bucket import StoreError
+from kindling_runtime.kv.collecting import TURN_SECONDS, Collector
 from kindling_runtime.kv.desk import Desk
 from kindling_runtime.kv.loading import Load, load
 from kindling_runtime.kv.policy.admission import Admission, Sightings
@@ -92,10 +94,11 @@ class Engine:
     _writer: Writer | None = None
     _noted: dict[str, _Noted] = field(default_factory=dict)
     _sightings: Sightings = field(default_factory=Sightings)
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _jobs: set[asyncio.Task[None]] = field(default_factory=set)
     _stopped: asyncio.Event = field(default_factory=asyncio.Event)
     _told: CacheStatus | None = None
     _proving: asyncio.Task[None] | None = None
+    collector: Collector | None = None
 
     def start(self) -> None:
         """Begin; returns once orders can be given. Raises what `prepare` raised."""
@@ -153,6 +156,8 @@ class Engine:
         self._loop = asyncio.get_running_loop()
         self.desk = desk = self.prepare()
         self._writer = writer = Writer(desk, self.outcomes.append)
+        self.collector = Collector(desk)
+        collecting = asyncio.create_task(_collect(self.collector))
         begun.set()
         try:
             self._stand(desk)
@@ -163,11 +168,10 @@ class Engine:
                 writer.sweep()
                 self._stand(desk)
         finally:
-            if self._proving is not None:
-                self._tasks.add(self._proving)
-            for task in self._tasks:
+            ending = {*self._jobs, collecting, *([self._proving] if self._proving else ())}
+            for task in ending:
                 task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(*ending, return_exceptions=True)
             await writer.close()
             desk.copiers.shutdown(wait=True)
             desk.rows.release()
@@ -227,11 +231,11 @@ class Engine:
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._jobs.add(task)
+        task.add_done_callback(self._jobs.discard)
 
     async def _idle(self, written: bool) -> None:
-        await asyncio.gather(self._of_writer().idle(written=written), *self._tasks)
+        await asyncio.gather(self._of_writer().idle(written=written), *self._jobs)
 
     def _of_desk(self) -> Desk:
         assert self.desk is not None
@@ -240,6 +244,14 @@ class Engine:
     def _of_writer(self) -> Writer:
         assert self._writer is not None
         return self._writer
+
+
+async def _collect(collector: Collector) -> None:
+    """For ever: a turn now and then, of pods that started together not at once."""
+    while True:
+        await asyncio.sleep(TURN_SECONDS * random.uniform(0.5, 1.5))
+        with contextlib.suppress(StoreError):
+            await collector.turn()
 
 
 async def _prove(desk: Desk) -> None:

@@ -3,10 +3,14 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from kindling_runtime.kv.bucket import StoreError
 from kindling_runtime.kv.desk import Desk
 from kindling_runtime.kv.policy.search import Chain, Question, Search, Source
+
+MOST_USED: Final = 262_144
+"""Objects that are told as used at once, 2 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,16 @@ async def search(desk: Desk, sought: Sought) -> Found:
     if not desk.worth.pays(new, _bytes(desk, sought, sources)):
         counts.unpaid += 1
         return Found(sought.request, {})
+    _note_use(desk, sources)
     counts.hit_prompts += 1
     counts.hit_tokens += new
     return Found(sought.request, sources)
+
+
+def _note_use(desk: Desk, sources: Mapping[bytes, Source]) -> None:
+    """Also of what is not loaded since the engine has it: its use is the same."""
+    if len(desk.used) < MOST_USED:
+        desk.used |= {source.anchor for source in sources.values()}
 
 
 async def _answer(desk: Desk, question: Question, deadline: float) -> int | None:

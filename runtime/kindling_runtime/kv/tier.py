@@ -149,9 +149,7 @@ class ObjectTier(SecondaryTierManager):  # type: ignore[misc]
     def get_stats(self) -> Any:
         """What has been measured since the last call."""
         engine = self._front.engine
-        if engine is None or engine.desk is None:
-            return None
-        return self._measures.taken(engine.desk)
+        return None if engine is None else self._measures.taken(engine)
 
     def _stay_out(self, reason: CacheReason, error: Exception) -> None:
         _log.error("the object tier of the KV cache is not used: %s", error)
