@@ -219,7 +219,8 @@ class Bucket:
             return MissingError(short(error))
         trouble = _trouble(code, text)
         what = identity.said(text) if code else short(error)
-        failure = self._failure(trouble, f"HTTP {code}, {what}" if code else what)
+        said = what.removeprefix(str(code)).strip()
+        failure = self._failure(trouble, f"HTTP {code}, {said}" if code else what)
         self.breaker.failed(self.clock(), str(failure))
         return failure
 

@@ -1,8 +1,9 @@
 """What searches, loads and writes share. All of it belongs to the thread of the engine."""
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -62,6 +63,17 @@ class Desk:
     def left(self, deadline: float) -> float:
         """Seconds until a moment; 1 ms when it is over, so that a request still fails as one."""
         return max(0.001, deadline - self.clock())
+
+    @contextlib.asynccontextmanager
+    async def turn(self, gate: asyncio.Semaphore, deadline: float) -> AsyncIterator[None]:
+        """Wait for a place among the requests of a kind; raises TimeoutError at the deadline. What
+        is done there keeps the deadline itself: a store that lets it pass must be told of."""
+        async with asyncio.timeout(self.left(deadline)):
+            await gate.acquire()
+        try:
+            yield
+        finally:
+            gate.release()
 
     async def size(self, anchor: bytes, deadline: float) -> int | None:
         """How many chunks the object with that anchor has; None where there is none. Remembered.

@@ -176,7 +176,7 @@ async def _elsewhere(desk: Desk, lacking: Sequence[Wanted], deadline: float) -> 
 
 async def _count(desk: Desk, end: Wanted, deadline: float) -> int:
     try:
-        async with asyncio.timeout(desk.left(deadline)), desk.questions:
+        async with desk.turn(desk.questions, deadline):
             return await desk.size(end.key, deadline) or 0
     except (StoreError, TimeoutError):
         return 0

@@ -67,7 +67,7 @@ def _note_use(desk: Desk, sources: Mapping[bytes, Source]) -> None:
 
 
 async def _answer(desk: Desk, question: Question, deadline: float) -> int | None:
-    async with asyncio.timeout(desk.left(deadline)), desk.questions:
+    async with desk.turn(desk.questions, deadline):
         return await desk.size(question.key, deadline)
 
 

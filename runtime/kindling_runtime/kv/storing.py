@@ -146,7 +146,7 @@ class Writer:
         """What of a run no object has; asks about an object that this pod does not know."""
         desk, rest = self.desk, self.desk.presence.missing(run)
         if rest is not None and rest.anchor.key not in self._busy:
-            async with asyncio.timeout(desk.left(deadline)), desk.questions:
+            async with desk.turn(desk.questions, deadline):
                 await desk.size(rest.anchor.key, deadline)
             rest = desk.presence.missing(rest)
         if rest is not None and rest.anchor.key in self._busy:
@@ -176,7 +176,7 @@ class Writer:
         parts = await running.run_in_executor(desk.copiers, encoded, keys, rows, desk.layout)
         size = sum(len(each) for each in parts)
         try:
-            async with asyncio.timeout(desk.left(deadline)), desk.writes:
+            async with desk.turn(desk.writes, deadline):
                 made = await desk.bucket.create(
                     desk.name(anchor), parts, seconds=desk.left(deadline)
                 )

@@ -60,6 +60,7 @@ _CLOUD: Final = {"s3": "AWS", "gs": "Google Cloud", "az": "Microsoft Entra ID"}
 _XML_CODE: Final = re.compile(r"<Code>\s*([^<]+?)\s*</Code>")
 _XML_MESSAGE: Final = re.compile(r"<Message>\s*([^<\n]+)")
 _JSON_MESSAGE: Final = re.compile(r'"error_description"\s*:\s*"([^"]+)"')
+_STATUS: Final = re.compile(r"status code: (\d{3}[^:\n]*)")
 _BODY: Final = re.compile(r"status code: \d{3}[^:]*: (.+)", re.DOTALL)
 
 
@@ -118,5 +119,8 @@ def said(text: str) -> str:
     ]
     if found:
         return short(": ".join(found))
-    body = _BODY.search(text.partition("Debug source:")[0])
-    return short(body[1] if body else text)
+    first = text.partition("Debug source:")[0]
+    body, status = _BODY.search(first), _STATUS.search(first)
+    if body is not None and body[1].strip():
+        return short(body[1])
+    return short(status[1] if status else text)  # the answer to a HEAD has no body

@@ -143,6 +143,12 @@ class Pod:
         """Wait until everything is written."""
         await asyncio.to_thread(self.engine.wait_idle, written=True)
 
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until something is so."""
+        async with asyncio.timeout(_WAIT_SECONDS):
+            while not holds():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
     async def _outcome(self, fits: Callable[[Outcome], bool]) -> Outcome:
         async with asyncio.timeout(_WAIT_SECONDS):
             while True:

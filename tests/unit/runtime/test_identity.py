@@ -71,6 +71,7 @@ def test_a_pod_without_an_identity_does_not_use_that_of_its_node(scheme: str) ->
             "AADSTS1: No.",
         ),
         ("status code: 400 Bad Request: [1]: refused\n\nDebug source:\nmore", "[1]: refused"),
+        ("status code: 503 Service Unavailable: \n\nDebug source:\nm", "503 Service Unavailable"),
         ("no status at all", "no status at all"),
     ],
 )
