@@ -5,14 +5,23 @@ request, and no late request can send what was put in their place.
 """
 
 import asyncio
+import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from kindling_runtime.kv.bucket import StoreError
 from kindling_runtime.kv.counts import Unwritten
 from kindling_runtime.kv.desk import Desk
 from kindling_runtime.kv.policy.chains import Chunk, Gatherer, Run
 from kindling_runtime.kv.rows import Bytes, encoded
+
+APART: Final = 0.02
+"""Seconds for each object that is to be written, over which their beginnings are spread."""
+MOST_APART: Final = 0.25
+MOST_APART_MET: Final = 1.0
+MET_SECONDS: Final = 10.0
+"""For so long after another pod was quicker, it is taken to be at the same prompts."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,6 +59,7 @@ class Writer:
     _since: dict[str, float] = field(default_factory=dict)
     _busy: set[bytes] = field(default_factory=set)
     """Anchors of objects that are being written."""
+    _met_until: float = 0.0
     _rows: int = 0
     """That runs still need."""
     _freed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -175,27 +185,42 @@ class Writer:
         running = asyncio.get_running_loop()
         parts = await running.run_in_executor(desk.copiers, encoded, keys, rows, desk.layout)
         size = sum(len(each) for each in parts)
+        await self._apart()
         try:
             async with desk.turn(desk.writes, deadline):
-                made = await desk.bucket.create(
-                    desk.name(anchor), parts, seconds=desk.left(deadline)
-                )
+                made = None
+                if not await desk.size(anchor, deadline):
+                    made = await desk.bucket.create(
+                        desk.name(anchor), parts, seconds=desk.left(deadline)
+                    )
         except (StoreError, TimeoutError):
             desk.counts.spare(Unwritten.TROUBLE, size)
             return
-        desk.counts.store_seconds.append(desk.clock() - begun)
+        if made is not None:
+            desk.counts.store_seconds.append(desk.clock() - begun)
         if made:
             desk.presence.exists(anchor, len(keys))
             desk.counts.stored_objects += 1
             desk.counts.stored_chunks += len(keys)
             desk.counts.stored_bytes += size
             return
-        desk.counts.duplicate_bytes += size
+        if made is None:
+            desk.counts.spare(Unwritten.EXISTS, size)
+        else:
+            desk.counts.duplicate_bytes += size
+            self._met_until = desk.clock() + MET_SECONDS
         # Another pod was quicker; if its object has fewer chunks, the others are left to write.
         count = await desk.size(anchor, deadline)
         rest = desk.presence.missing(run) if count else None
         if rest is not None:
             await self._put(rest, rows[-len(rest.chunks) :], deadline)
+
+    async def _apart(self) -> None:
+        """Replicas that were given the same prompt at once begin its objects in different orders;
+        further apart when they have met."""
+        met = self.desk.clock() < self._met_until
+        most = MOST_APART_MET if met else MOST_APART
+        await asyncio.sleep(random.uniform(0, min(most, APART * len(self._tasks))))
 
     def _drop(self, held: _Held, why: Unwritten) -> None:
         """Give back the rows that were not copied; there are none where all went well."""
