@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.contract.engine.in_image import MODEL, make_tiny, told
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 REPLICAS, STREAMS, TOKENS = 3, 20, 20
 
