@@ -184,7 +184,12 @@ class Runtime(Spec, frozen=True, kw_only=True):
     """The serving pod."""
 
     image: Annotated[
-        ImageReference | None, doc("Image of the serving pod. Default: the chart's, by digest.")
+        ImageReference | None,
+        doc(
+            "Image of the serving pod. Give it by digest (NAME@sha256:DIGEST): of an image given by"
+            " tag, compiled kernels do not stay in the cacheClaim, and each start compiles anew."
+            " Default: the chart's, by digest."
+        ),
     ] = None
     image_pull_secrets: Annotated[
         tuple[ObjectRef, ...],

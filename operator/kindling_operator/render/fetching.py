@@ -2,7 +2,8 @@
 
 The engine reads weights and never writes them. Of a claim that keeps them it has two folders to
 write: one for the kernels that it compiles, whose name is that of all that they depend on, and one
-in which the runtime marks that the pod uses the cache.
+in which the runtime marks that the pod uses the cache. The first is only there for an image that is
+given by digest.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def launch_weights(plan: EnginePlan) -> contract.Weights:
             revision=wanted.revision if wanted is not None else "",
             config_uri=(wanted.config_uri if wanted is not None else "") or None,
             bytes=wanted.bytes if wanted is not None else 0,
-            kernels=_kernels(plan) if mount.cache_claim else "",
+            kernels=_kernels(plan),
             shared=bool(mount.cache_claim),
         ),
         use=_USE_PATH if mount.cache_claim else None,
@@ -127,10 +128,9 @@ def engine_mounts(plan: EnginePlan) -> list[dict[str, Any]]:
         mounts.append({"name": _VOLUME, "mountPath": CACHE_ROOT, "readOnly": True})
     if plan.weights.cache_claim:
         own = f"uses/$({POD_VARIABLE})"
-        mounts += [
-            {"name": _VOLUME, "mountPath": _KERNELS_PATH, "subPath": _kernels(plan)},
-            {"name": _VOLUME, "mountPath": _USE_PATH, "subPathExpr": own},
-        ]
+        if kernels := _kernels(plan):
+            mounts.append({"name": _VOLUME, "mountPath": _KERNELS_PATH, "subPath": kernels})
+        mounts.append({"name": _VOLUME, "mountPath": _USE_PATH, "subPathExpr": own})
     return mounts
 
 
@@ -145,6 +145,8 @@ def engine_environment(plan: EnginePlan) -> tuple[dict[str, Any], ...]:
     """
     if not plan.weights.cache_claim:
         return ()
+    if not _kernels(plan):
+        return (_OWN_UID,)
     folders = {
         "FLASHINFER_WORKSPACE_BASE": "flashinfer",
         "FLASH_ATTENTION_CUTE_DSL_CACHE_DIR": "cute",
@@ -185,8 +187,11 @@ def _limit(key: Key, plan: EnginePlan) -> tuple[dict[str, Any], ...]:
 
 
 def _kernels(plan: EnginePlan) -> str:
-    """The folder of what an engine compiles. Compiled code is of one image, one GPU and one
-    command: whatever differs makes another folder."""
+    """The folder of what an engine compiles; "" if it stays in the pod. Compiled code is of one
+    image, one GPU and one command: whatever differs makes another folder. A tag names one image
+    today and another tomorrow, so an image without a digest leaves nothing to the next pod."""
+    if not plan.weights.cache_claim or "@" not in plan.image:
+        return ""
     product = plan.gpu.product if plan.gpu is not None else "CPU"
     parts = (plan.image, product, *plan.argv, *(f"{k}={v}" for k, v in sorted(plan.env.items())))
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]

@@ -1,17 +1,21 @@
 """What a pod has around weights that are downloaded."""
 
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.builders import Cluster, catalog_spec, cpu_node, gpu_node, tiny_spec
 from tests.support.manifests import merged
+from tests.support.observed import PLAN
 
 from kindling_operator.model.conditions import Reason
 from kindling_operator.model.objects import ClaimView
+from kindling_operator.model.plan import EnginePlan, GpuPlan
 from kindling_operator.plan.memory import GIB
 from kindling_operator.plan.mounts import CACHE_ROOT, cache_key
+from kindling_operator.render.fetching import launch_weights
 from kindling_runtime import contract
 from kindling_runtime.weights.parts import unsafe
 
@@ -123,18 +127,71 @@ def test_a_claim_keeps_the_kernels_of_a_model_that_is_on_another_one() -> None:
     assert "/mnt/weights" in paths
 
 
-def test_compiled_kernels_are_shared_by_what_compiles_the_same_and_by_nothing_else() -> None:
+def kernels_of(plan: EnginePlan) -> str:
+    """The folder of the claim that keeps what the engine of this plan compiles."""
+    fetch = launch_weights(plan).fetch
+    assert fetch is not None
+    return fetch.kernels
+
+
+CACHED: Final = msgspec.structs.replace(
+    PLAN,
+    image=f"example.com/team/vllm@sha256:{'0' * 64}",
+    gpu=GpuPlan(product="NVIDIA-H200", architecture="Hopper"),
+    argv=("vllm", "serve", "/mnt/weights/tiny"),
+    env={"VLLM_LOGGING_LEVEL": "INFO"},
+    weights=msgspec.structs.replace(PLAN.weights, cache_claim="cache"),
+)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"image": f"example.com/team/vllm@sha256:{'0' * 63}1"},
+        {"gpu": GpuPlan(product="NVIDIA-B200", architecture="Hopper")},
+        {"gpu": None},
+        {"argv": ("vllm", "serve", "/mnt/weights/tiny", "--max-num-seqs=8")},
+        {"env": {"VLLM_LOGGING_LEVEL": "DEBUG"}},
+        {"env": {}},
+    ],
+    ids=("digest", "gpu", "cpu", "command", "environment", "no-environment"),
+)
+@pytest.mark.parametrize("model", ["custom", "m" * 64])  # the long one leaves no room for the GPU
+def test_whatever_compiled_code_depends_on_makes_a_folder_of_its_own(
+    model: str, other: dict[str, Any]
+) -> None:
+    one = msgspec.structs.replace(CACHED, model=model)
+    assert kernels_of(one).startswith(f"kernels/{model}-")
+    assert kernels_of(msgspec.structs.replace(one, **other)) != kernels_of(one)
+
+
+def test_compiled_kernels_are_shared_by_what_compiles_the_same() -> None:
     def kernels(**spec: Any) -> str:
         fetch = orders_of(merged(tiny(cacheClaim="cache"), spec)).weights.fetch
         assert fetch is not None
         return fetch.kernels
 
     assert kernels() == kernels(replicas=2)
-    others = (
-        {"runtime": {"image": "example.com/other@sha256:" + "0" * 64}},
-        {"serving": {"contextLength": 1024}},
-    )
-    assert len({kernels(), *(kernels(**other) for other in others)}) == 3
+
+
+@pytest.mark.parametrize("image", ["example.com/team/vllm:latest", "example.com:5000/team/vllm"])
+@pytest.mark.parametrize("uri", ["hf://org/tiny", "pvc://weights/tiny"])
+def test_an_image_without_a_digest_leaves_no_compiled_code_in_the_claim(
+    image: str, uri: str
+) -> None:
+    spec = merged(tiny(uri=uri, cacheClaim="cache"), {"runtime": {"image": image}})
+    engine, orders = pod_of(spec)["containers"][0], orders_of(spec)
+    assert orders.weights.fetch is not None
+    assert orders.weights.fetch.kernels == ""
+
+    of_claim = [mount for mount in engine["volumeMounts"] if mount["name"] == "cache"]
+    writable = [mount for mount in of_claim if not mount.get("readOnly")]
+    assert [mount["mountPath"] for mount in writable] == [orders.weights.use]
+    assert contract.POD_VARIABLE in variables(engine)
+    assert variables(engine)["HOME"] == "/tmp"
+    claimed = tuple(f"{mount['mountPath']}/" for mount in of_claim)
+    assert not [v for v in variables(engine).values() if str(v).startswith(claimed)]
+    assert "/var/cache/kindling" not in str(engine)
 
 
 def test_the_token_reaches_the_download_alone_and_by_no_command_line() -> None:
