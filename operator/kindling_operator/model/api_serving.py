@@ -158,9 +158,13 @@ class Serving(Spec, frozen=True, kw_only=True):
     adapters: Annotated[
         tuple[Adapter, ...], Meta(max_length=32), BY_NAME, doc("LoRA adapters. Inkling only.")
     ] = ()
-    frontend: Annotated[Frontend, doc("vLLM's HTTP server; Rust has fewer options.")] = (
-        Frontend.PYTHON
-    )
+    frontend: Annotated[
+        Frontend,
+        doc(
+            "vLLM's HTTP server. Rust has fewer options and no front: all of vLLM's routes are open"
+            " on port 8000 to whoever the network lets in; docs/install.md says how to narrow it."
+        ),
+    ] = Frontend.PYTHON
     disaggregation: Annotated[
         Disaggregation | None,
         doc("Separate replicas for prompts and for generation. Default: one kind does both."),
