@@ -38,7 +38,10 @@ def _obey(arguments: argparse.Namespace) -> ExitCode:
         member = membership.member_of(plan, os.environ) if serves else None
         plan = plan if serves else limited(plan, os.environ)
     except OSError as error:
-        problem = f"the launch plan {arguments.plan} cannot be read: {error.strerror}"
+        problem = (
+            f"the launch plan {arguments.plan} cannot be read: {error.strerror}; "
+            "mount the ConfigMap of the revision there"
+        )
         return _refuse(arguments.termination_log, problem)
     except contract.ContractError as error:
         return _refuse(arguments.termination_log, str(error))

@@ -176,7 +176,8 @@ async def test_a_command_that_the_kernel_cannot_run_is_refused(
         (
             ["serve", "--plan", "/nowhere/plan.json"],
             ExitCode.CONTRACT,
-            "the launch plan /nowhere/plan.json cannot be read: No such file or directory",
+            "the launch plan /nowhere/plan.json cannot be read: No such file or directory; "
+            "mount the ConfigMap of the revision there",
         ),
     ],
 )
