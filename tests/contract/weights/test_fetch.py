@@ -12,7 +12,8 @@ from tests.support.faultpage import Fault, Kind, Under
 from tests.support.weights import fetching as runs
 from tests.support.weights import store as stores
 from tests.support.weights.fetching import ENDS_WITHIN, published
-from tests.support.weights.store import Store, files_of
+from tests.support.weights.resuming import MORE, Resuming, until_stuck
+from tests.support.weights.store import files_of
 
 from kindling_runtime.contract import ExitCode, Phase, Reason
 
@@ -46,22 +47,25 @@ async def test_a_fetch_that_is_killed_goes_on_where_it_was(
         "goes on; only what was on its way comes again",
         under=Under.STORE,
     )
-    async with stores.running(files_of(16 * MIB), hangs_after=4 * MIB) as store:
+    async with stores.running(files_of(32 * MIB), hangs_after=MORE) as store:
         plan = runs.fetch_plan(getattr(store, kind), tmp_path / "volume")
+        resuming = Resuming(store, tmp_path / "volume")
         for _ in range(2):
             async with runs.fetching(plan, tmp_path / "a", store.environment) as run:
-                await _until_stuck(store, run)
+                await resuming.until_stuck(run)
                 run.process.kill()
-            store.hangs_after = store.sent + 8 * MIB
+            resuming.ended()
+            store.hangs_after = store.sent + MORE
         store.hangs_after = None
         fault.begins()
         last = await runs.fetched(plan, tmp_path / "a", store.environment)
         assert last.process.returncode == 0, last.log
         fault.within(ENDS_WITHIN, "the rest is there")
         assert published(tmp_path / "volume") == store.files
+        resuming.nothing_came_again()
         # What was on its way at each kill comes again: ten requests of 1 MiB at most.
         assert store.sent <= store.size + 2 * 10 * MIB
-        fault.note(f"{(store.sent - store.size) / MIB:.1f} of 16 MiB came again")
+        fault.note(f"{(store.sent - store.size) / MIB:.1f} of 32 MiB came again")
         assert "Downloading" in last.log
 
 
@@ -78,7 +82,7 @@ async def test_two_pods_make_one_download_and_the_second_shows_how_far_it_is(
         volume = tmp_path / "volume"
         one, two = (runs.fetch_plan(store.hub_uri, volume) for _ in range(2))
         async with runs.fetching(one, tmp_path / "a", store.environment) as first:
-            await _until_stuck(store, first)
+            await until_stuck(store, first)
             async with runs.fetching(two, tmp_path / "b", store.environment, pod="p2") as second:
                 status = await second.says(Reason.WAITING_FOR_DOWNLOAD)
                 assert status.phase is Phase.DOWNLOADING
@@ -102,11 +106,13 @@ async def test_a_download_whose_pod_died_is_taken_over(tmp_path: Path, fault: Fa
         "taken over when its lease has not moved for its time (90 s, here 3)",
         under=Under.STORE,
     )
-    async with stores.running(files_of(16 * MIB), hangs_after=4 * MIB) as store:
+    async with stores.running(files_of(16 * MIB), hangs_after=MORE) as store:
         plan = runs.fetch_plan(store.s3_uri, tmp_path / "volume")
+        resuming = Resuming(store, tmp_path / "volume")
         async with runs.fetching(plan, tmp_path / "a", store.environment) as first:
-            await _until_stuck(store, first)
+            await resuming.until_stuck(first)
             first.process.kill()
+        resuming.ended()
         store.hangs_after = None
         fault.begins()
         async with runs.fetching(
@@ -116,6 +122,7 @@ async def test_a_download_whose_pod_died_is_taken_over(tmp_path: Path, fault: Fa
             assert await second.exit_status() == 0
         fault.within(3 + ENDS_WITHIN, "taken over and whole")
         assert published(tmp_path / "volume") == store.files
+        resuming.nothing_came_again()
         assert store.sent <= store.size + 10 * MIB
 
 
@@ -137,7 +144,7 @@ async def test_a_pod_that_was_paused_leaves_the_download_to_who_took_over(
                 other, tmp_path / "b", store.environment, pod="pod-2", arguments=QUICK
             ) as second,
         ):
-            await _until_stuck(store, first)
+            await until_stuck(store, first)
             paused, runner = (first, second) if "listing" in first.log else (second, first)
             fault.begins()
             paused.process.send_signal(signal.SIGSTOP)
@@ -183,19 +190,22 @@ async def test_sigterm_keeps_what_has_come_and_lets_the_next_pod_in_at_once(
         "what has come is kept, the lease is given back; exit 78, `TerminationRequested`",
         under=Under.STORE,
     )
-    async with stores.running(files_of(12 * MIB), hangs_after=6 * MIB) as store:
+    async with stores.running(files_of(16 * MIB), hangs_after=MORE) as store:
         plan = runs.fetch_plan(store.hub_uri, tmp_path / "volume")
+        resuming = Resuming(store, tmp_path / "volume")
         async with runs.fetching(plan, tmp_path / "a", store.environment) as first:
-            await _until_stuck(store, first)
+            await resuming.until_stuck(first)
             fault.begins()
             first.process.terminate()
             assert await first.exit_status() == ExitCode.PREFLIGHT
             fault.within(ROOM, "exit 78")
             assert first.reason is Reason.TERMINATION_REQUESTED
+        resuming.ended()
         store.hangs_after = None
         second = await runs.fetched(plan, tmp_path / "b", store.environment, pod="pod-2")
         assert second.process.returncode == 0
         assert "WaitingForDownload" not in second.log
+        resuming.nothing_came_again()
         assert store.sent <= store.size + 10 * MIB
 
 
@@ -356,7 +366,7 @@ async def test_an_object_that_changes_under_the_download_is_listed_again(
     async with stores.running(files_of(24 * MIB), hangs_after=2 * MIB) as store:
         plan = runs.fetch_plan(store.s3_uri, tmp_path / "volume")
         async with runs.fetching(plan, tmp_path / "a", store.environment) as run:
-            await _until_stuck(store, run)
+            await until_stuck(store, run)
             store.files["model-00000.safetensors"] = os.urandom(20 * MIB)
             store.hangs_after = None
             fault.begins()
@@ -383,11 +393,3 @@ async def test_status_tells_bytes_rate_and_time(tmp_path: Path) -> None:
                 status.message,
             )
             assert not status.ready
-
-
-async def _until_stuck(store: Store, run: runs.Fetching) -> None:
-    """Wait until the store has sent all that it will."""
-    async with asyncio.timeout(45):
-        while store.sent < (store.hangs_after or 0):
-            assert run.process.returncode is None, run.log
-            await asyncio.sleep(0.01)

@@ -25,6 +25,11 @@ class Relay(Tap):
         self.released.clear()
         self.hangs_after = self.sent + count
 
+    def cut(self) -> None:
+        """End all connections; what they still hold is neither sent nor counted."""
+        for writer in tuple(self.open):
+            writer.transport.abort()
+
 
 @contextlib.asynccontextmanager
 async def relayed(target: int) -> AsyncIterator[Relay]:
@@ -55,8 +60,7 @@ async def relayed(target: int) -> AsyncIterator[Relay]:
     finally:
         server.close()
         relay.release()
-        for writer in tuple(relay.open):
-            writer.transport.abort()
+        relay.cut()
         await asyncio.gather(*relay.joined)
 
 

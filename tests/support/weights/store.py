@@ -65,6 +65,8 @@ class Store:
     """The answer to who asks for a token to read there."""
     sent: int = 0
     reads: int = 0
+    begun: list[tuple[str, int]] = dataclasses.field(default_factory=list)
+    """Where each read of content began: the path, and the byte."""
     asked: list[str] = dataclasses.field(default_factory=list)
     signed_for_strangers: int = 0
     """Reads of a signed address that came with the hub's token."""
@@ -253,6 +255,7 @@ async def _content(
     await response.prepare(request)
     if request.method == "HEAD":
         return response
+    store.begun.append((path, start))
     cut = store.cuts > 0
     store.cuts -= cut
     body = content[start:end]
