@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-from kindling_runtime import clock, contract, membership, termination
+from kindling_runtime import clock, contract, membership, plainlog, termination
 from kindling_runtime.contract import ExitCode, Reason
 from kindling_runtime.weights import uses
 from kindling_runtime.weights.leasing import STALE_SECONDS
@@ -143,7 +143,7 @@ def _add_fetch(fetch: argparse.ArgumentParser) -> None:
 
 def _log_plainly() -> None:
     # Plain lines, not JSON: the engine's own log, which is most of the stream, is plain.
-    handler = logging.StreamHandler(sys.stderr)
+    handler = plainlog.Aside()
     formatter = logging.Formatter(
         "%(asctime)s kindling-runtime %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%SZ"
     )

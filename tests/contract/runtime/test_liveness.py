@@ -1,8 +1,11 @@
 """A hung or dead engine is found within the stated bound; a mended one is kept."""
 
+import array
 import asyncio
+import fcntl
 import os
 import signal
+import termios
 from pathlib import Path
 
 import msgspec
@@ -10,7 +13,7 @@ import pytest
 from tests.support.engine import pod as pods
 from tests.support.faultpage import Fault, Kind
 
-from kindling_runtime.contract import LIVE_PATH, READY_PATH, ExitCode, Phase, Reason
+from kindling_runtime.contract import LIVE_PATH, READY_PATH, Drain, ExitCode, Phase, Reason
 
 # Interval, one unanswered glance at the counters, one unanswered token; each look once more for the
 # second; then the time until it is given up, and that of an engine to end.
@@ -179,3 +182,45 @@ async def test_probes_are_answered_while_nobody_reads_the_log(
     finally:
         os.close(reader)
         os.close(writer)
+
+
+async def test_a_pod_whose_log_nobody_reads_answers_and_leaves(
+    model: Path, tmp_path: Path, fault: Fault
+) -> None:
+    """Neither stream: the runtime's own lines would wait for a reader, too."""
+    fault.row(
+        Kind.ENGINE,
+        "nobody reads the log any more, neither stdout nor stderr, SIGTERM",
+        "probes are answered, and the pod leaves in its time",
+    )
+    drain = Drain(endpoint_seconds=1, stream_seconds=10, grace_seconds=2)
+    plan = pods.plan_for(model, drain=drain, switches=["--chatter"])
+    both = ("sh", "-c", 'exec "$@" 2>&1', "sh")
+    reader, writer = os.pipe()
+    try:
+        async with pods.running(plan, tmp_path, prefix=both, stdout=writer) as pod:
+            await _read_until_full(pod, reader)
+            fault.begins()
+            pod.process.terminate()
+            await pod.reach(Phase.DRAINING)
+            assert await pod.check(LIVE_PATH) == 200
+            assert await pod.exit_status() in {ExitCode.CLEAN, ExitCode.ENGINE}
+            fault.within(1 + 10 + 2 + pods.ROOM, "exit")
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+async def _read_until_full(pod: pods.Pod, reader: int) -> None:
+    """Read the log until the pod is ready, and no more: then wait until the pipe takes nothing."""
+    ready = asyncio.create_task(pod.reach(Phase.READY))
+    while not ready.done():
+        await asyncio.to_thread(os.read, reader, 1 << 16)
+    room = fcntl.fcntl(reader, fcntl.F_GETPIPE_SZ)
+    waiting = array.array("i", [0])
+
+    def full() -> bool:
+        fcntl.ioctl(reader, termios.FIONREAD, waiting)
+        return waiting[0] > room - 4096
+
+    await pods.until(full)
