@@ -4,15 +4,17 @@ import asyncio
 import contextlib
 import dataclasses
 import socket
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import aiohttp
 import msgspec
 from aiohttp import web
 
 from kindling_runtime import clock, http, replies, wire
+from kindling_runtime.aside import aside
 from kindling_runtime.contract import BIND_HOST, EvidenceSource, Probe
 from kindling_runtime.groupload import Done
 from kindling_runtime.membership import Member
@@ -27,6 +29,7 @@ _GONE_BEATS = 3
 """So many questions without an answer mean that a leader which was about to leave has left."""
 
 Happened = Callable[[Event], None]
+_Result = TypeVar("_Result")
 
 
 class Seat(Protocol):
@@ -100,12 +103,16 @@ class Leader:
 
     async def gather(self, happened: Happened) -> str:
         """As in Seat."""
-        while missing := self.roster.missing(now=self._awake.now()):
-            here = self._size - len(missing)
-            doubts = self._peers.doubts(missing)
-            happened(Miss(f"{here} of {self._size} pods are there and wait{doubts}"))
-            await asyncio.sleep(_BEAT_SECONDS)
-        address = await _resolved(self._member.leader, happened)
+        address = ""
+        while (missing := self.roster.missing(now=self._awake.now())) or not address:
+            if missing:
+                here = self._size - len(missing)
+                doubts = self._peers.doubts(missing)
+                happened(Miss(f"{here} of {self._size} pods are there and wait{doubts}"))
+                await asyncio.sleep(_BEAT_SECONDS)
+            else:
+                # DNS takes its time, in which one of them may have gone.
+                address = await _resolved(self._member.leader, happened)
         self.roster.meet()
         self.roster.load.hear(self._member.rank, self._done, now=self._awake.now())
         return address
@@ -270,14 +277,31 @@ class Follower:
 async def _resolved(host: str, happened: Happened) -> str:
     """The address of a name that may not be known yet, IPv4 first.
 
-    Engines get an address: ZeroMQ binds to none but a number.
+    Engines get an address: ZeroMQ binds to none but a number. The question is asked in a thread
+    that nobody waits for at the end: without an answer the C library keeps it for half a minute.
     """
-    loop = asyncio.get_running_loop()
     while True:
+        question = asyncio.ensure_future(aside(lambda: _addresses(host)))
         try:
-            found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        except socket.gaierror as error:
-            happened(Miss(f"the leader's name {host} is not known yet ({error.strerror})"))
+            found = await _answered(question, host, happened)
+        except (OSError, UnicodeError) as error:
+            trouble = getattr(error, "strerror", None) or str(error)
+            happened(Miss(f"the leader's name {host} is not known yet ({trouble})"))
             await asyncio.sleep(_BEAT_SECONDS)
             continue
-        return str(min(found, key=lambda each: each[0] is not socket.AF_INET)[4][0])
+        return min(found)[1]
+
+
+def _addresses(host: str) -> list[tuple[bool, str]]:
+    """Each with whether it is no IPv4 address; raises OSError, UnicodeError."""
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return [(each[0] is not socket.AF_INET, str(each[4][0])) for each in found]
+
+
+async def _answered(question: asyncio.Future[_Result], host: str, happened: Happened) -> _Result:
+    """The answer, however long it takes; meanwhile what is waited for is told."""
+    begun = time.monotonic()
+    while not (await asyncio.wait({question}, timeout=_ANSWER_SECONDS))[0]:
+        silence = f"DNS has not answered for {time.monotonic() - begun:.0f} s"
+        happened(Miss(f"the leader's name {host} is not known yet ({silence})"))
+    return question.result()

@@ -114,6 +114,7 @@ class _Name:
         try:
             self._found = await aside(lambda: self._resolve(self.name))
             self._at = self._clock()
+            self.trouble = "it is asked for again"
         except (OSError, UnicodeError) as error:
             self.trouble = getattr(error, "strerror", None) or str(error)
 

@@ -54,10 +54,11 @@ class NameServer(asyncio.DatagramProtocol):
         head = _HEADER.pack(number, flags, 1, int(bool(record)), 0, 0)
         self._transport.sendto(head + question + record, addr)
 
-    def prefix(self, folder: Path) -> tuple[str, ...]:
-        """What comes before a command whose process is to ask this server; `folder` is its own."""
+    def prefix(self, folder: Path, *, seconds: int = 1) -> tuple[str, ...]:
+        """What comes before a command whose process is to ask this server, and waits so many
+        `seconds` for it, at most 30 (resolv.conf(5)); `folder` is its own."""
         file = folder / "resolv.conf"
-        file.write_text(f"nameserver {self.address}\noptions timeout:1 attempts:1\n")
+        file.write_text(f"nameserver {self.address}\noptions timeout:{seconds} attempts:1\n")
         bind = f'mount --bind {shlex.quote(str(file))} /etc/resolv.conf && exec "$@"'
         return ("unshare", "--mount", "sh", "-c", bind, "sh")
 

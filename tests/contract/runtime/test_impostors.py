@@ -57,12 +57,13 @@ class Scene:
         )
 
     @contextlib.asynccontextmanager
-    async def running(self, rank: int) -> AsyncIterator[Pod]:
-        """One of them, as LeaderWorkerSet starts it."""
+    async def running(self, rank: int, *, slow_dns: bool = False) -> AsyncIterator[Pod]:
+        """One of them, as LeaderWorkerSet starts it; with `slow_dns` a question to a silent server
+        takes half a minute."""
         folder = self._folder / str(rank)
         await asyncio.to_thread(folder.mkdir)
         env = {contract.RANK_VARIABLE: str(rank), contract.LEADER_VARIABLE: LEADER}
-        prefix = self._names.prefix(folder)
+        prefix = self._names.prefix(folder, seconds=30 if slow_dns else 1)
         async with pods.running(self._plans[rank], folder, env=env, prefix=prefix) as pod:
             yield pod
 
@@ -222,6 +223,29 @@ async def _missed(leader: Pod, text: str) -> contract.Status:
                 await asyncio.sleep(0.05)
     except TimeoutError:
         raise AssertionError(last) from None
+
+
+async def test_a_pod_whose_dns_is_silent_says_so_and_leaves_at_once(
+    model: Path, tmp_path: Path, names: NameServer, fault: Fault
+) -> None:
+    fault.row(
+        Kind.GROUP,
+        "DNS takes half a minute to answer for the leader's name, SIGTERM",
+        "the pod says that DNS is silent, and leaves without the answer, exit 0",
+    )
+    names.silent = {LEADER}
+    scene = Scene(model, tmp_path, names)
+    async with scene.running(1, slow_dns=True) as follower:
+        await _missed(
+            follower, f"the leader's name {LEADER} is not known yet (DNS has not answered for "
+        )
+        fault.begins()
+        follower.process.terminate()
+        assert await follower.exit_status() == ExitCode.CLEAN
+        fault.within(pods.ROOM, "exit 0")
+        # Two questions, of IPv4 and IPv6, still wait for their answer in the C library.
+        assert names.asked.count(LEADER) <= 2
+    assert follower.reason is Reason.STOPPED_WHILE_LOADING
 
 
 async def test_a_pod_that_comes_from_another_address_than_its_name_has_is_named(
