@@ -2,6 +2,8 @@
 
 aiohttp waits for ever for the first question of a connection, and each connection is a file
 descriptor: without one left no probe is answered, and the kubelet ends a pod that serves well.
+Above `MOST` those that ask nothing go first, and then those that are being answered, of the address
+that has the most of them: a question may wait as long as its body, or as a start, takes.
 """
 
 import asyncio
@@ -13,7 +15,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 
-from kindling_runtime.crowds import unwanted
+from kindling_runtime.crowds import crowding, unwanted
 
 MOST: Final = 512
 """Probes, the operator and some scrapers need a dozen."""
@@ -54,8 +56,25 @@ class Guests:
                 guest: 0 if guest in lately else idle.get(guest, 0) + 1
                 for guest in server.connections
             }
-            for guest in unwanted(idle, most=MOST, longest=_IDLE_SWEEPS):
-                guest.force_close()
+            ends = unwanted(idle, most=MOST, longest=_IDLE_SWEEPS)
+            waits = {guest: _address(guest) for guest in idle if not idle[guest]}
+            for guest in (*ends, *crowding(waits, over=len(idle) - len(ends) - MOST)):
+                _end(guest)
+
+
+def _address(guest: web.RequestHandler) -> str:
+    """Where it is, "" where it has just gone."""
+    transport = guest.transport
+    name = None if transport is None else transport.get_extra_info("peername")
+    return str(name[0]) if name else ""
+
+
+def _end(guest: web.RequestHandler) -> None:
+    """At once: who does not read its answer would keep a connection that only is to be closed."""
+    transport = guest.transport
+    guest.force_close()
+    if transport is not None:
+        transport.abort()
 
 
 def hush(log: logging.Logger) -> None:
