@@ -55,8 +55,9 @@ class Leaving:
             return state
         if seen is None:
             return self._alone(state, now=now)
-        # What runs when all is to be cut is cut, whether its server still can say so or not.
-        lost = seen.active if state.order >= Order.CUT else 0
+        # What runs when all is to be cut is cut, whether its server still can say so or not; what
+        # a client has not taken then may be lost with the engine.
+        lost = seen.active + seen.untaken if state.order >= Order.CUT else 0
         after = dataclasses.replace(state, cut=seen.cut + lost)
         if state.step is DrainStep.ENDPOINTS:
             settled = now - state.step_since >= self.front.settle_seconds
@@ -64,14 +65,17 @@ class Leaving:
             return self.begin(after, DrainStep.STREAMS, now=now) if let_go else after
         if state.step is not DrainStep.STREAMS or state.order >= Order.TERMINATE:
             return after
+        running = seen.active + seen.untaken
         if state.running is None:
             after = dataclasses.replace(
                 after,
-                running=seen.active,
-                message=f"new requests are refused, and {seen.active} that run have "
+                running=running,
+                message=f"new requests are refused, and {running} that run have "
                 f"{self.drain.stream_seconds} s to finish",
             )
-        return after if seen.active else self.begin(after, DrainStep.EXIT, now=now)
+        late = state.order is Order.CUT  # nobody is waited for any more who only takes an answer
+        busy = seen.active if late else running
+        return after if busy else self.begin(after, DrainStep.EXIT, now=now)
 
     def _alone(self, state: State, *, now: float) -> State:
         """The engine is told to stop and finishes by itself what it has, as without a front."""

@@ -12,6 +12,7 @@ from kindling_runtime.front import board
 from kindling_runtime.front.board import Cell
 from kindling_runtime.front.keeper import Keeper, quiet_seconds, traffic
 from kindling_runtime.state import Event, Order, Requests, Signal
+from kindling_runtime.untaken import Untaken
 
 _log = logging.getLogger(__name__)
 
@@ -24,7 +25,10 @@ _FRONT_ORDERS = {Order.CLOSE: board.Order.CLOSE, Order.CUT: board.Order.CUT}
 class RequestWatch:
     """Of one engine; make it before the engine starts and close it after the engine's end."""
 
-    def __init__(self, front: contract.Front | None) -> None:
+    def __init__(self, front: contract.Front | None, *, port: int) -> None:
+        """`port`: where the engine is asked."""
+        self._untaken = Untaken(port)
+        self._order = Order.RUN
         self._fronted = front is not None
         self._keeper = None if front is None else _keeper(front.servers)
         self._draining = asyncio.Event()
@@ -37,6 +41,7 @@ class RequestWatch:
 
     def order(self, order: Order) -> None:
         """Have the front do its part of an order."""
+        self._order = max(self._order, order)
         if self._keeper is not None:
             try:
                 self._keeper.order(_FRONT_ORDERS.get(order, board.Order.REFUSE))
@@ -59,7 +64,11 @@ class RequestWatch:
                 happened(Signal.UNCOUNTED)
             else:
                 cut = max(0, counts[Cell.CUT] - self._cut_before)
-                happened(Requests(counts[Cell.ACTIVE], quiet_seconds(counts), cut))
+                active, untaken = counts[Cell.ACTIVE], 0
+                if self._order >= Order.REFUSE:
+                    over = self._order >= Order.CUT
+                    untaken = self._untaken.count(running=active, over=over)
+                happened(Requests(active, quiet_seconds(counts), cut, untaken))
             await asyncio.sleep(_LOOK_SECONDS)
 
     def lost(self) -> int:

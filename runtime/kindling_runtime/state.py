@@ -95,11 +95,13 @@ class GroupBroken:
 @dataclasses.dataclass(frozen=True, slots=True)
 class Requests:
     """What the front counts while the pod drains: how many run, for how long no new one has come,
-    and how many have been cut since the drain began."""
+    and how many have been cut since the drain began. Once none runs, `untaken` are the answers that
+    their clients have not taken all of yet."""
 
     active: int
     quiet_seconds: float
     cut: int
+    untaken: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

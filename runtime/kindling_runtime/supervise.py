@@ -95,7 +95,7 @@ class Supervisor:
         self._guarding: list[asyncio.Task[None]] = []
         self._leftover_bytes = 0
         self._preflight = preflight.Preflight(plan)
-        self._requests = RequestWatch(plan.front)
+        self._requests = RequestWatch(plan.front, port=plan.engine.port)
 
     async def run(self) -> State:
         """Serve until the engine is gone; returns the last state."""

@@ -11,6 +11,7 @@ from tests.support.engine import pod as pods
 from tests.support.faultpage import Fault, Kind
 from tests.support.mounts import tmpfs
 
+from kindling_runtime import untaken
 from kindling_runtime.contract import Drain, ExitCode, Front, Phase, Reason
 
 PACED = ("--seconds-per-token", "0.05")
@@ -110,6 +111,75 @@ async def _running(pod: pods.Pod, count: int) -> None:
     async with asyncio.timeout(pods.PATIENCE):
         while True:
             traffic = (await pod.status()).traffic
-            if traffic is not None and traffic.active >= count:
+            if traffic is not None and (traffic.active >= count if count else not traffic.active):
                 return
             await asyncio.sleep(0.05)
+
+
+async def test_a_client_that_reads_slowly_gets_its_whole_answer_from_a_pod_that_leaves(
+    model: Path, tmp_path: Path, fault: Fault
+) -> None:
+    """The engine is done with it, and its server has handed all of it to the kernel."""
+    fault.row(
+        Kind.DRAIN,
+        "an answer of 15 MB is given and its client reads slowly, SIGTERM",
+        "waited for as what runs; whole, counted as finished, exit 0",
+    )
+    plan = pods.plan_for(model, drain=DRAIN, front=FRONT)
+    async with pods.running(plan, tmp_path) as pod:
+        await pod.reach(Phase.READY)
+        with socket.create_connection(("127.0.0.1", plan.engine.port)) as slow:
+            _ask_for_much(slow)
+            await pods.until(lambda: bool(untaken.connections(plan.engine.port)))
+            await _running(pod, 0)
+            fault.begins()
+            pod.terminate()
+            await pod.printed("new requests are refused, and 1 that run have")
+            # Longer than the server's own time for such a connection, which begins with its end.
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(6):
+                    await pod.process.wait()
+            last = await asyncio.to_thread(_read_all, slow)
+            assert last.endswith(b'"completion_tokens":2000000}}\r\n0\r\n\r\n')
+            assert await pod.exit_status() == ExitCode.CLEAN
+            fault.within(2 + 30 + 10 + pods.ROOM, "exit 0")
+    assert pod.reason is Reason.DRAINED
+    assert pod.message.startswith("all 1 running requests finished; the engine ended cleanly")
+
+
+async def test_an_answer_that_nobody_takes_in_time_is_counted_as_cut(
+    model: Path, tmp_path: Path, fault: Fault
+) -> None:
+    fault.row(
+        Kind.DRAIN,
+        "an answer is given and its client never reads it, SIGTERM",
+        "waited for until `streamSeconds` are over, then counted as cut, exit 0",
+    )
+    drain = Drain(endpoint_seconds=1, stream_seconds=3, grace_seconds=2)
+    plan = pods.plan_for(model, drain=drain, front=FRONT)
+    async with pods.running(plan, tmp_path) as pod:
+        await pod.reach(Phase.READY)
+        with _connected(plan.engine.port) as deaf:
+            _ask_for_much(deaf)
+            await pods.until(lambda: bool(untaken.connections(plan.engine.port)))
+            await _running(pod, 0)
+            fault.begins()
+            pod.terminate()
+            await pod.exit_status()
+            fault.within(1 + 3 + 1 + 2 + pods.ROOM, "exit")
+    assert pod.reason is Reason.DRAIN_DEADLINE_EXCEEDED
+    assert pod.message.startswith("1 of 1 running requests were cut; the engine ")
+
+
+def _ask_for_much(client: socket.socket) -> None:
+    body = b'{"model":"tiny","messages":[],"max_tokens":2000000}'
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    client.sendall(head % len(body) + body)
+
+
+def _read_all(client: socket.socket) -> bytes:
+    """The end of what comes until the connection ends."""
+    last = b""
+    while data := client.recv(1 << 20):
+        last = (last + data)[-100:]
+    return last

@@ -41,9 +41,9 @@ QUIET = 10.0
 """No new request for longer than endpoints need."""
 
 
-def requests(active: int, *, quiet: float = QUIET, cut: int = 0) -> Requests:
+def requests(active: int, *, quiet: float = QUIET, cut: int = 0, untaken: int = 0) -> Requests:
     """What the front counts."""
-    return Requests(active=active, quiet_seconds=quiet, cut=cut)
+    return Requests(active=active, quiet_seconds=quiet, cut=cut, untaken=untaken)
 
 
 REFUSING: History = [*DRAINING, (106, requests(2)), (106.1, requests(2))]
@@ -89,6 +89,16 @@ ORDERED: dict[str, tuple[History, DrainStep | None, Order]] = {
     ),
     "the engine is told when nothing runs": (EXITING, DrainStep.EXIT, Order.TERMINATE),
     "and not before": ([*REFUSING, (110, requests(1))], DrainStep.STREAMS, Order.REFUSE),
+    "nor while a client still takes its answer": (
+        [*REFUSING, (110, requests(0, untaken=1))],
+        DrainStep.STREAMS,
+        Order.REFUSE,
+    ),
+    "which has the time of what runs": (
+        [*REFUSING, (110, requests(0, untaken=1)), (136, TICK), (136.1, requests(0, untaken=1))],
+        DrainStep.EXIT,
+        Order.TERMINATE,
+    ),
     "what runs too long is cut": (CUTTING, DrainStep.STREAMS, Order.CUT),
     "and then the engine is told": (
         [*CUTTING, (136.2, requests(0, cut=2))],
@@ -145,6 +155,33 @@ ENDS: dict[str, tuple[History, ExitCode, Reason, str]] = {
         ExitCode.CLEAN,
         Reason.DRAIN_DEADLINE_EXCEEDED,
         "1 of 2 running requests were cut; the engine ended cleanly 3.8 s after SIGTERM",
+    ),
+    "one was given and not taken in time": (
+        [
+            *(*REFUSING, (110, requests(0, untaken=1)), (136, TICK)),
+            *((136.1, requests(0, untaken=1)), (140, CLEAN)),
+        ],
+        ExitCode.CLEAN,
+        Reason.DRAIN_DEADLINE_EXCEEDED,
+        "1 of 2 running requests were cut; the engine ended cleanly 3.9 s after SIGTERM",
+    ),
+    "one was taken late, and before the engine's end": (
+        [
+            *(*REFUSING, (110, requests(0, untaken=1)), (136, TICK)),
+            *((136.1, requests(0, untaken=1)), (137, requests(0)), (140, CLEAN)),
+        ],
+        ExitCode.CLEAN,
+        Reason.DRAINED,
+        "all 2 running requests finished; the engine ended cleanly 3.9 s after SIGTERM",
+    ),
+    "one runs no more, and its client takes the answer": (
+        [
+            *(*DRAINING, (106, requests(0)), (106.1, requests(0, untaken=1))),
+            *((110, requests(0)), (114, CLEAN)),
+        ],
+        ExitCode.CLEAN,
+        Reason.DRAINED,
+        "all 1 running requests finished; the engine ended cleanly 4.0 s after SIGTERM",
     ),
     "one is cut by a server that does not answer": (
         [*CUTTING, (136.2, requests(1)), (137, TICK), (140, CLEAN)],
