@@ -17,7 +17,9 @@ from urllib.parse import urljoin
 
 import aiohttp
 
+from kindling_runtime import replies
 from kindling_runtime.contract import Reason
+from kindling_runtime.foreign import quoted
 from kindling_runtime.objectstore.words import short
 from kindling_runtime.weights.digests import Buffer
 from kindling_runtime.weights.errors import ChangedError, FetchError, TransientError
@@ -152,7 +154,8 @@ class Hub:
         start = part.start + skip
         try:
             url, headers = await self._address(part.file.path)
-            headers = {**headers, "Range": f"bytes={start}-{part.end - 1}"}
+            span = f"bytes={start}-{part.end - 1}"
+            headers = {**headers, **replies.HEADERS, "Range": span}
             async with self._client().get(url, headers=headers) as response:
                 if response.status in _REFUSED | {416}:
                     # The signature has run out, or the file has moved: ask the hub again.
@@ -161,6 +164,8 @@ class Hub:
                 whole = start == 0 and part.end == part.file.size
                 if response.status != 206 and not (response.status == 200 and whole):
                     raise _passing(response.status, str(response.url.host), response.headers)
+                if (wrong := _otherwise(response, start, part)) is not None:
+                    raise TransientError(f"{response.url.host} {wrong}")
                 async for piece in response.content.iter_chunked(PIECE_BYTES):
                     yield piece
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
@@ -210,6 +215,19 @@ class Hub:
             f"the hub refuses {self._uri}{at} with HTTP {status}; correct spec.model.weights.uri "
             "and revision, or give a token that may read it in spec.model.weights.tokenSecretRef",
         )
+
+
+def _otherwise(response: aiohttp.ClientResponse, start: int, part: Part) -> str | None:
+    """What comes instead of the bytes that were asked for, as a clause; None where they do. Their
+    checksum would only tell that they are others, and blame the file."""
+    encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in {"", "identity"}:
+        return f"sends {quoted(encoding)} though asked for the bytes as they are"
+    told = response.headers.get("Content-Range", "") if response.status == 206 else ""
+    span = f"{start}-{part.end - 1}"
+    if told and told.removeprefix("bytes ").partition("/")[0].strip() != span:
+        return f"sends {quoted(told)} though asked for bytes {span}"
+    return None
 
 
 def _passing(status: int, who: str, headers: Mapping[str, str]) -> TransientError:

@@ -2,6 +2,7 @@
 names it, and writes nowhere but into its folder."""
 
 import asyncio
+import gzip
 import re
 from pathlib import Path
 
@@ -173,3 +174,51 @@ async def test_a_port_that_is_taken_is_not_blamed_on_the_volume(tmp_path: Path) 
         )
     assert (run.process.returncode, run.reason) == (ExitCode.PREFLIGHT, Reason.PREFLIGHT_FAILED)
     assert run.message.startswith(f"port {port} of the runtime cannot be bound (")
+
+
+JSON = b'{"architectures": ["Tiny"]}'
+
+
+async def test_a_store_that_compresses_what_it_may_is_asked_for_the_bytes_as_they_are(
+    tmp_path: Path,
+) -> None:
+    """As content networks and proxies do with JSON for whoever says that it takes gzip."""
+
+    async def answer(request: web.Request) -> web.Response:
+        takes = "gzip" in request.headers.get("Accept-Encoding", "")
+        encoding = {"Content-Encoding": "gzip"} if takes and request.method == "GET" else {}
+        headers = {"X-Repo-Commit": COMMIT} | encoding
+        return web.Response(body=gzip.compress(JSON) if encoding else JSON, headers=headers)
+
+    async with hostile.running([listed("config.json", JSON)], answer) as hub:
+        plan = runs.fetch_plan(hostile.URI, tmp_path / "volume", stall_seconds=4)
+        run = await runs.fetched(plan, tmp_path / "a", hub.environment)
+    assert run.process.returncode == ExitCode.CLEAN, run.message
+    assert (Path(plan.weights.path) / "config.json").read_bytes() == JSON
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "words"),
+    [
+        (200, {"Content-Encoding": "br"}, "127.0.0.1 sends br though asked for the bytes as they"),
+        (
+            206,
+            {"Content-Range": "bytes 1-27/28"},
+            "127.0.0.1 sends bytes 1-27/28 though asked for bytes 0-26",
+        ),
+    ],
+    ids=["encoded", "another range"],
+)
+async def test_a_store_that_sends_other_bytes_than_asked_for_is_told_and_the_file_not_blamed(
+    status: int, headers: dict[str, str], words: str, tmp_path: Path
+) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(
+            body=JSON[::-1], status=status, headers={"X-Repo-Commit": COMMIT} | headers
+        )
+
+    async with hostile.running([listed("config.json", JSON)], answer) as hub:
+        plan = runs.fetch_plan(hostile.URI, tmp_path / "volume", stall_seconds=4)
+        run = await runs.fetched(plan, tmp_path / "a", hub.environment)
+    assert (run.process.returncode, run.reason) == (ExitCode.PREFLIGHT, Reason.STORE_STALLED)
+    assert words in run.message
