@@ -58,7 +58,7 @@ class Leaving:
         # What runs when all is to be cut is cut, whether its server still can say so or not; what
         # a client has not taken then may be lost with the engine.
         lost = seen.active + seen.untaken if state.order >= Order.CUT else 0
-        after = dataclasses.replace(state, cut=seen.cut + lost)
+        after = dataclasses.replace(state, cut=seen.cut + lost, left=seen.left)
         if state.step is DrainStep.ENDPOINTS:
             settled = now - state.step_since >= self.front.settle_seconds
             let_go = settled and seen.quiet_seconds >= self.front.quiet_seconds
@@ -233,4 +233,7 @@ def _outcome(state: State) -> str:
     running = state.running or 0
     if state.cut:
         return f"{state.cut} of {max(running, state.cut)} running requests were cut"
+    if left := min(state.left, running):
+        went = "1 client" if left == 1 else f"{left} clients"
+        return f"{running - left} of {running} running requests finished, and {went} went before"
     return f"all {running} running requests finished" if running else "no request was running"

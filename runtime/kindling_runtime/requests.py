@@ -33,6 +33,7 @@ class RequestWatch:
         self._keeper = None if front is None else _keeper(front.servers)
         self._draining = asyncio.Event()
         self._cut_before = 0
+        self._left_before: int | None = None
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -64,11 +65,14 @@ class RequestWatch:
                 happened(Signal.UNCOUNTED)
             else:
                 cut = max(0, counts[Cell.CUT] - self._cut_before)
-                active, untaken = counts[Cell.ACTIVE], 0
+                active, untaken, left = counts[Cell.ACTIVE], 0, 0
                 if self._order >= Order.REFUSE:
                     over = self._order >= Order.CUT
                     untaken = self._untaken.count(running=active, over=over)
-                happened(Requests(active, quiet_seconds(counts), cut, untaken))
+                    if self._left_before is None:
+                        self._left_before = counts[Cell.LEFT]
+                    left = max(0, counts[Cell.LEFT] - self._left_before)
+                happened(Requests(active, quiet_seconds(counts), cut, untaken, left))
             await asyncio.sleep(_LOOK_SECONDS)
 
     def lost(self) -> int:

@@ -96,12 +96,14 @@ class GroupBroken:
 class Requests:
     """What the front counts while the pod drains: how many run, for how long no new one has come,
     and how many have been cut since the drain began. Once none runs, `untaken` are the answers that
-    their clients have not taken all of yet."""
+    their clients have not taken all of yet; `left` counts the clients that went since new requests
+    are refused."""
 
     active: int
     quiet_seconds: float
     cut: int
     untaken: int = 0
+    left: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -168,6 +170,8 @@ class State:
     running: int | None = None
     """Requests that ran when new ones began to be refused; None before, and without a front."""
     cut: int = 0
+    left: int = 0
+    """Of those `running`, whose clients went before the end."""
 
     @property
     def ready(self) -> bool:

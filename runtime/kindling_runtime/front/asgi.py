@@ -37,6 +37,8 @@ _BODY_SECONDS: Final = 5.0
 
 # As vLLM writes them. A quotation mark in what a model wrote is escaped, so it cannot be either.
 _ABORTED: Final = b'"finish_reason":"abort"'
+_SAY_SO: Final = frozenset({"/v1/completions", "/v1/chat/completions"})
+"""The routes whose answers have that word; others hand clients' own JSON back (`metadata`)."""
 _FAILED: Final = b'data: {"error"'
 
 
@@ -95,7 +97,7 @@ class Front:
             cells[Cell.ACTIVE] -= 1
             await self._turn_away(receive, send)
             return
-        exchange = _Exchange(receive, send, self._order)
+        exchange = _Exchange(receive, send, self._order, says_so=scope["path"] in _SAY_SO)
         self._running.add(exchange)
         cells[Cell.LAST_NEW] = time.monotonic_ns()
         try:
@@ -126,10 +128,15 @@ class Front:
 class _Exchange:
     """One request of a client while it runs, between the server and the application."""
 
-    __slots__ = ("_order", "_receive", "_send", "_task", "_type", "broken", "cut", "ended", "left")
+    __slots__ = (
+        *("_order", "_receive", "_says_so", "_send", "_task", "_type"),
+        *("broken", "cut", "ended", "left"),
+    )
 
-    def __init__(self, receive: Receive, send: Send, order: memoryview) -> None:
+    def __init__(self, receive: Receive, send: Send, order: memoryview, *, says_so: bool) -> None:
+        """`says_so`: an answer that the engine has aborted says so in vLLM's words."""
         self._receive = receive
+        self._says_so = says_so
         self._send = send
         self._order = order
         self._task = asyncio.current_task()
@@ -163,7 +170,7 @@ class _Exchange:
             await self._send(message)
             return
         body = message.get("body", b"")
-        if _ABORTED in body or body.startswith(_FAILED):
+        if self._says_so and (_ABORTED in body or body.startswith(_FAILED)):
             self.broken = True
         await self._send(message)
         self.ended = not message.get("more_body", False)

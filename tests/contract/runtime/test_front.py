@@ -163,6 +163,26 @@ async def test_a_second_sigterm_does_not_wait_for_endpoints_and_cuts_nothing(
         assert pod.message.startswith("all 1 running requests finished; ")
 
 
+async def test_a_client_that_goes_while_the_pod_leaves_is_not_said_to_have_finished(
+    model: Path, tmp_path: Path
+) -> None:
+    drain = Drain(endpoint_seconds=1, stream_seconds=30, grace_seconds=10)
+    plan = pods.plan_for(model, switches=PACED, drain=drain, front=FRONT)
+    async with pods.running(plan, tmp_path) as pod:
+        await pod.reach(Phase.READY)
+        stays, goes = await pod.streaming(200), await pod.streaming(2000)
+        pod.terminate()
+        await pod.printed("new requests are refused, and 2 that run have 30 s to finish")
+        goes.cancel()
+
+        assert pods.finish_reason(await stays) == "length"
+        assert await pod.exit_status() == ExitCode.CLEAN
+        assert pod.reason is Reason.DRAINED
+        assert pod.message.startswith(
+            "1 of 2 running requests finished, and 1 client went before; the engine ended"
+        )
+
+
 async def test_what_takes_too_long_is_cut_told_and_counted(
     model: Path, tmp_path: Path, fault: Fault
 ) -> None:

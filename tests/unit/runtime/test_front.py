@@ -265,6 +265,14 @@ async def test_how_a_request_ended_is_counted(folder: Path, body: Body, outcome:
     assert counted(folder) == {outcome: 1}
 
 
+async def test_what_a_client_has_named_itself_is_no_abort(folder: Path) -> None:
+    """/v1/responses hands the request's `metadata` back as they came."""
+    given = b'{"metadata":{"finish_reason":"abort"},"status":"completed"}'
+    await asked(fronted(stream_of(given)), path="/v1/responses")
+
+    assert counted(folder) == {"FINISHED": 1}
+
+
 async def test_an_application_that_fails_is_heard_and_counted(folder: Path) -> None:
     async def fails(receive: Receive, send: Send) -> None:
         raise RuntimeError("no")

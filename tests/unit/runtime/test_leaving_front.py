@@ -144,6 +144,13 @@ ENDS: dict[str, tuple[History, ExitCode, Reason, str]] = {
         Reason.DRAINED,
         "all 2 running requests finished; the engine ended cleanly 10.0 s after SIGTERM",
     ),
+    "a client went": (
+        [*REFUSING, (110, dataclasses.replace(requests(0), left=1)), (120, CLEAN)],
+        ExitCode.CLEAN,
+        Reason.DRAINED,
+        "1 of 2 running requests finished, and 1 client went before; the engine ended cleanly"
+        " 10.0 s after SIGTERM",
+    ),
     "nothing ran": (
         [*DRAINING, (106, requests(0)), (106.1, requests(0)), (110, CLEAN)],
         ExitCode.CLEAN,
