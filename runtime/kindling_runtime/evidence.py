@@ -27,6 +27,7 @@ _RISE: Final = 1e-4
 """Of the whole cache: less is no step of a prefill."""
 _MOST: Final = 2.0**53
 _LONGEST_NAME: Final = 32
+_MOST_UNTOLD: Final = 256
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,21 +94,24 @@ class Book:
         """`seconds`: for how long a busy engine may be without evidence."""
         self._seconds = seconds
         self._entries: dict[str, _Entry] = {}
+        self._untold: dict[str, _Entry] = {}
         self._awaited: frozenset[str] = frozenset()
 
     def begin(self, reading: Reading, *, now: float) -> None:
         """A look's first reading."""
-        self._entries = {
-            name: dataclasses.replace(entry, worked=False) for name, entry in self._entries.items()
-        }
+        self._entries, self._untold = _begun(self._entries), _begun(self._untold)
         self._awaited = frozenset(reading)
         self.enter(reading, now=now)
 
     def enter(self, reading: Reading, *, now: float) -> None:
-        """Another reading of the same look."""
+        """Another reading of the same look. What is not told of is not waited for; once it is told
+        of again, its time goes on."""
+        known = self._untold | self._entries
         self._entries = {
-            name: _entry(self._entries.get(name), signs, now=now) for name, signs in reading.items()
+            name: _entry(known.get(name), signs, now=now) for name, signs in reading.items()
         }
+        untold = [(name, entry) for name, entry in known.items() if name not in reading]
+        self._untold = dict(untold[-_MOST_UNTOLD:])
         self._awaited = frozenset(
             name
             for name in self._awaited
@@ -116,7 +120,7 @@ class Book:
 
     def forget(self) -> None:
         """Nothing is known: the next reading shows no work, whatever it says."""
-        self._entries, self._awaited = {}, frozenset()
+        self._entries, self._untold, self._awaited = {}, {}, frozenset()
 
     @property
     def awaited(self) -> bool:
@@ -152,6 +156,10 @@ class Book:
         return (f"engine {name}" if name else "the engine"), entry.signs.requests
 
 
+def _begun(entries: Mapping[str, _Entry]) -> dict[str, _Entry]:
+    return {name: dataclasses.replace(entry, worked=False) for name, entry in entries.items()}
+
+
 def _entry(before: _Entry | None, signs: Signs, *, now: float) -> _Entry:
     busy = signs.requests > 0
     if before is None:
@@ -160,6 +168,7 @@ def _entry(before: _Entry | None, signs: Signs, *, now: float) -> _Entry:
     rose = busy and signs.cache >= before.high + _RISE
     since = None
     if busy and not token and not rose:
-        since = now if before.since is None else before.since
+        anew = before.since is None or signs.tokens < before.signs.tokens
+        since = now if anew else before.since
     high = signs.cache if token or rose or not busy else before.high
     return _Entry(signs, high, since, worked=before.worked or token or rose)

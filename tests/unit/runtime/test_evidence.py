@@ -82,3 +82,30 @@ def test_an_engine_that_is_gone_is_not_waited_for() -> None:
     book.enter({"0": Signs(2, 0, 1)}, now=1)
     assert not book.awaited
     assert book.left(now=1) == float("inf")
+
+
+def test_the_time_of_an_engine_that_is_told_of_now_and_then_goes_on() -> None:
+    book, hangs = Book(seconds=10), Signs(50, 0.1, 5)
+    for now in range(11):
+        works = {"0": Signs(now, 0.1, 1)}
+        book.begin(works if now % 2 else works | {"1": hangs}, now=now)
+    assert book.left(now=10) == 0
+    assert book.silent() == ("engine 1", 5)
+
+
+def test_an_engine_that_comes_back_with_new_counters_has_its_whole_time() -> None:
+    book = Book(seconds=10)
+    book.begin({"1": Signs(50, 0.1, 5)}, now=0)
+    book.begin({"0": Signs(1, 0.1, 1)}, now=5)
+    book.begin({"1": Signs(0, 0.0, 5)}, now=60)
+    assert book.left(now=60) == 10
+
+
+def test_counters_that_begin_anew_show_work_with_their_next_rise() -> None:
+    book = Book(seconds=10)
+    book.begin({"0": Signs(100, 0.1, 1)}, now=0)
+    book.begin({"0": Signs(0, 0.0, 1)}, now=5)
+    assert book.awaited
+    book.enter({"0": Signs(3, 0.0, 1)}, now=6)
+    assert book.worked
+    assert not book.awaited
