@@ -88,8 +88,9 @@ class Leaving:
         if state.step in BEFORE_STREAMS:
             return self.begin(state, DrainStep.STREAMS, now=now)
         if state.step is DrainStep.STREAMS and state.order < Order.CUT:
-            late = f"requests that ran longer than {self.drain.stream_seconds} s are cut"
-            cut = dataclasses.replace(state, message=late)
+            seconds = self.drain.stream_seconds
+            late = f"requests that ran longer than {seconds} s are cut"
+            cut = dataclasses.replace(state, message=late, cut_after=seconds)
             return ordered(cut, Order.CUT, now=now)
         if state.step is DrainStep.STREAMS and state.order is Order.CUT:
             return self.begin(state, DrainStep.EXIT, now=now)
@@ -232,7 +233,8 @@ def _outcome(state: State) -> str:
     """What became of the requests that ran when new ones were refused."""
     running = state.running or 0
     if state.cut:
-        return f"{state.cut} of {max(running, state.cut)} running requests were cut"
+        after = f" after {state.cut_after} s" if state.cut_after is not None else ""
+        return f"{state.cut} of {max(running, state.cut)} running requests were cut{after}"
     if left := min(state.left, running):
         went = "1 client" if left == 1 else f"{left} clients"
         return f"{running - left} of {running} running requests finished, and {went} went before"

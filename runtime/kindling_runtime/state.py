@@ -172,6 +172,8 @@ class State:
     cut: int = 0
     left: int = 0
     """Of those `running`, whose clients went before the end."""
+    cut_after: int | None = None
+    """Seconds after which what still ran was cut; None where that was not ordered."""
 
     @property
     def ready(self) -> bool:

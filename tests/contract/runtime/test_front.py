@@ -210,7 +210,8 @@ async def test_what_takes_too_long_is_cut_told_and_counted(
         assert await pod.exit_status() == ExitCode.CLEAN
         fault.within(1 + 1 + 10 + pods.ROOM, "exit 0")
         assert pod.reason is Reason.DRAIN_DEADLINE_EXCEEDED
-        assert pod.message.startswith("2 of 3 running requests were cut; the engine ended cleanly ")
+        told = "2 of 3 running requests were cut after 1 s; the engine ended cleanly "
+        assert pod.message.startswith(told)
 
 
 async def ask(pod: pods.Pod, tokens: int) -> tuple[int, str | None]:
@@ -265,7 +266,7 @@ async def test_requests_at_a_wedged_engine_are_cut_and_the_pod_leaves(
         assert "cut the answer short" in (await client)[-1]
         assert await pod.exit_status() == ExitCode.CLEAN
         fault.within(1 + 1 + 5 + pods.ROOM, "exit 0")
-        assert pod.message.startswith("1 of 1 running requests were cut; ")
+        assert pod.message.startswith("1 of 1 running requests were cut after 1 s; ")
 
 
 async def test_what_a_dying_engine_was_at_is_counted_as_cut(

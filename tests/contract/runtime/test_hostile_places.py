@@ -98,7 +98,8 @@ async def test_a_client_that_never_reads_is_cut_and_counted_in_time(
             assert await pod.exit_status() == ExitCode.CLEAN
             fault.within(1 + 4 + 1 + 10 + pods.ROOM, "exit 0")
     assert pod.reason is Reason.DRAIN_DEADLINE_EXCEEDED
-    assert pod.message.startswith("2 of 2 running requests were cut; the engine ended cleanly")
+    told = "2 of 2 running requests were cut after 4 s; the engine ended cleanly"
+    assert pod.message.startswith(told)
 
 
 def _connected(port: int) -> socket.socket:
@@ -168,7 +169,7 @@ async def test_an_answer_that_nobody_takes_in_time_is_counted_as_cut(
             await pod.exit_status()
             fault.within(1 + 3 + 1 + 2 + pods.ROOM, "exit")
     assert pod.reason is Reason.DRAIN_DEADLINE_EXCEEDED
-    assert pod.message.startswith("1 of 1 running requests were cut; the engine ")
+    assert pod.message.startswith("1 of 1 running requests were cut after 3 s; the engine ")
 
 
 def _ask_for_much(client: socket.socket) -> None:

@@ -161,7 +161,7 @@ ENDS: dict[str, tuple[History, ExitCode, Reason, str]] = {
         [*CUTTING, (136.2, requests(0, cut=1)), (140, CLEAN)],
         ExitCode.CLEAN,
         Reason.DRAIN_DEADLINE_EXCEEDED,
-        "1 of 2 running requests were cut; the engine ended cleanly 3.8 s after SIGTERM",
+        "1 of 2 running requests were cut after 30 s; the engine ended cleanly 3.8 s after SIGTERM",
     ),
     "one was given and not taken in time": (
         [
@@ -170,7 +170,7 @@ ENDS: dict[str, tuple[History, ExitCode, Reason, str]] = {
         ],
         ExitCode.CLEAN,
         Reason.DRAIN_DEADLINE_EXCEEDED,
-        "1 of 2 running requests were cut; the engine ended cleanly 3.9 s after SIGTERM",
+        "1 of 2 running requests were cut after 30 s; the engine ended cleanly 3.9 s after SIGTERM",
     ),
     "one was taken late, and before the engine's end": (
         [
@@ -194,7 +194,7 @@ ENDS: dict[str, tuple[History, ExitCode, Reason, str]] = {
         [*CUTTING, (136.2, requests(1)), (137, TICK), (140, CLEAN)],
         ExitCode.CLEAN,
         Reason.DRAIN_DEADLINE_EXCEEDED,
-        "1 of 2 running requests were cut; the engine ended cleanly 3.0 s after SIGTERM",
+        "1 of 2 running requests were cut after 30 s; the engine ended cleanly 3.0 s after SIGTERM",
     ),
     "an idle engine that does not exit harms nobody": (
         [*EXITING, (130, TICK), (131, CRASH)],
