@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
+
+from kindling_operator.model.names import Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +27,15 @@ class Report:
     memory: tuple[tuple[str, int], ...] = ()
     off: tuple[tuple[str, str], ...] = ()
     trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A pod that was told to leave and cut requests: `words` is its runtime's last sentence, how
+    many of how many and after which time; `at` is when its container ended."""
+
+    model: Key
+    pod: str
+    uid: str
+    words: str
+    at: datetime

@@ -19,7 +19,7 @@ from kindling_operator.model.objects import (
 )
 from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.pods import Pods
-from kindling_operator.model.reports import Report
+from kindling_operator.model.reports import Cut, Report
 from kindling_operator.model.runtime import RuntimeFacts
 
 
@@ -93,7 +93,8 @@ class Snapshot:
     `used` is, by node, what the pods take that are not in `pods`: those without GPUs that are not
     ours. `device_holds` are GPUs that ResourceClaims have.
     `answers` tells of the models that were asked through their Service during a rollout; `reports`
-    is what pods say of themselves, by uid.
+    is what pods say of themselves, by uid; `cuts` the pods that cut requests when they left and of
+    which nobody was told yet.
     `absent` are the optional kinds (names.OPTIONAL_KINDS) that the cluster lacks.
     `synced` is False until every watch has delivered its first list: nothing is deleted then.
     """
@@ -113,6 +114,7 @@ class Snapshot:
     absent: frozenset[Kind] = frozenset()
     answers: Mapping[Key, Answers] = field(default_factory=dict)
     reports: Mapping[str, Report] = field(default_factory=dict)
+    cuts: Mapping[Key, tuple[Cut, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.pods, Pods):

@@ -20,12 +20,13 @@ from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.plan import Decision, Verdict
 from kindling_operator.model.snapshot import Snapshot
 from kindling_operator.observe.cache import Cache
+from kindling_operator.observe.cuts import Cuts
 from kindling_operator.reconcile.asker import AGAIN_SECONDS, Asker
 from kindling_operator.reconcile.expect import LOOK_AGAIN_SECONDS, Expectations
 from kindling_operator.reconcile.listener import Listener
 from kindling_operator.reconcile.setbacks import Setbacks
 from kindling_operator.report import fallback, writer
-from kindling_operator.report.events import Recorder, transitions
+from kindling_operator.report.events import Recorder, cuts, transitions
 from kindling_operator.report.metrics import Metrics
 from kindling_operator.report.status import status
 
@@ -73,9 +74,10 @@ class Reconciler:
         clock: Clock = boottime,
         asker: Asker | None = None,
         listener: Listener | None = None,
+        heard: Cuts | None = None,
         prepare: Callable[[Key], Awaitable[None]] | None = None,
     ) -> None:
-        """`prepare` is awaited before a pass looks at anything."""
+        """`prepare` is awaited before a pass looks at anything; `heard` is what pods cut."""
         self._kube = kube
         self._cache = cache
         self._recorder = recorder
@@ -86,6 +88,7 @@ class Reconciler:
         self._clock = clock
         self._asker = asker
         self._listener = listener
+        self._cuts = heard or Cuts()
         self._prepare = prepare
         self._expectations = Expectations()
         self._setbacks = Setbacks()
@@ -131,17 +134,24 @@ class Reconciler:
         self._tell(key, model.metadata.generation, decision, outcome)
         return _result(snapshot, decision, outcome, changed=bool(written or outcome.pruned))
 
+    async def _tell_cuts(self, snapshot: Snapshot, model: ParsedModel | Invalid) -> None:
+        """What leaving pods cut is in no status: they are gone."""
+        if events := cuts(snapshot, model.key):
+            await self._recorder.tell(events, model, now=snapshot.now)
+            self._cuts.told(snapshot.cuts[model.key])
+
     def _look(self) -> Snapshot:
         found = self._cache.snapshot(now=self._now())
         answers = self._asker.answers if self._asker is not None else {}
         reports = self._listener.reports if self._listener is not None else {}
-        return replace(found, answers=answers, reports=reports)
+        return replace(found, answers=answers, reports=reports, cuts=self._cuts.untold)
 
     async def _report(
         self, snapshot: Snapshot, decision: Decision, outcome: Outcome
     ) -> tuple[Outcome, list[ObjectRef]]:
         """Write status if it differs, then tell what has changed."""
         model = snapshot.models[decision.key]
+        await self._tell_cuts(snapshot, model)
         new = status(snapshot, decision, outcome)
         wire = new.to_wire()
         if not writer.differs(model, wire):

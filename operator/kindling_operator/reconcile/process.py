@@ -14,6 +14,7 @@ from kindling_operator.model.snapshot import Environment, Snapshot
 from kindling_operator.observe.audit import Auditor
 from kindling_operator.observe.beside import Beside, beside
 from kindling_operator.observe.cache import Cache, Index
+from kindling_operator.observe.cuts import Cuts
 from kindling_operator.observe.fields import Body, text
 from kindling_operator.observe.watched import CLAIMS, MODELS, PODS, PRIORITIES, Watched
 from kindling_operator.reconcile.asker import Asker
@@ -83,6 +84,7 @@ class Process:
         self.health = Health()
         self.queue: Queue[Key] = Queue()
         self.cache = Cache(environment)
+        self._cuts = Cuts()
         self.elector = self._elector(lease_kube, fence)
         self._asker = Asker(self.queue.add)
         self._listener = Listener(self.queue.add) if environment.prove_endpoint else None
@@ -106,6 +108,7 @@ class Process:
             now=_now,
             asker=self._asker,
             listener=self._listener,
+            heard=self._cuts,
         )
 
     def _sources(self, kube: Kube) -> Beside:
@@ -189,6 +192,8 @@ class Process:
         """The watch delivered an object, and the index has it; or it is gone."""
         self._metrics.last_event.labels(watched.id).set(time.time())
         self.cache.touch(watched)
+        if watched is PODS:
+            self._cuts.hear(body, now=_now())
         self._heard()
         for key in watched.wakes(body):
             self.queue.add(key)

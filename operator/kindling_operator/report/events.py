@@ -20,7 +20,7 @@ from kindling_operator.model.conditions import (
     fit_message,
     rfc3339,
 )
-from kindling_operator.model.names import GROUP
+from kindling_operator.model.names import GROUP, Key
 from kindling_operator.model.parse import Invalid, ParsedModel
 from kindling_operator.model.plan import Decision
 from kindling_operator.model.snapshot import Snapshot
@@ -49,12 +49,16 @@ _REPLICA_FAILURES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened: `reason` is its name, `action` what the operator was doing."""
+    """One thing that happened: `reason` is its name, `action` what the operator was doing.
+
+    `once` is the uid of what it happens to once, whatever the spec is by then; "" for the rest.
+    """
 
     type: str
     reason: str
     action: str
     note: str
+    once: str = ""
 
 
 def transitions(
@@ -75,6 +79,22 @@ def transitions(
         _replica_failed(before, after),
     )
     return tuple(event for event in found if event is not None)
+
+
+def cuts(snapshot: Snapshot, key: Key) -> tuple[Event, ...]:
+    """Each pod of the model that cut requests when it left, and of which nobody was told yet."""
+    return tuple(
+        Event(
+            _WARNING,
+            "RequestsCut",
+            "Drain",
+            f"{cut.pod} was told to leave, and {cut.words.rstrip('.')}: raise"
+            " spec.rollout.drainDeadline if requests need longer (replicas of the next revision"
+            " have it).",
+            once=cut.uid,
+        )
+        for cut in snapshot.cuts.get(key, ())
+    )
 
 
 def _refused(before: Mapping[str, Condition], after: Mapping[str, Condition]) -> Event | None:
@@ -174,6 +194,8 @@ def manifest(
     """
     key, uid = model.metadata.key, model.metadata.uid
     same = f"{uid}/{model.metadata.generation}/{event.reason}/{event.note}"
+    if event.once:
+        same = f"{uid}/{event.reason}/{event.once}"
     digest = hashlib.sha256(same.encode()).hexdigest()[:16]
     return {
         "apiVersion": EVENT.api_version,
