@@ -17,7 +17,7 @@ _MOST_LINES: Final = 4096
 
 async def read(port: int, *, seconds: float = _SECONDS) -> str | None:
     """The text, empty where it answers with an error; None where nothing answers in time."""
-    deadline = aiohttp.ClientTimeout(total=seconds)
+    deadline = replies.within(seconds)
     try:
         async with (
             aiohttp.ClientSession(timeout=deadline, auto_decompress=False) as session,

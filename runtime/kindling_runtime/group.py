@@ -178,7 +178,7 @@ class Follower:
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """As in Seat."""
-        timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+        timeout = replies.within(_ANSWER_SECONDS)
         connector = aiohttp.TCPConnector(force_close=True)
         async with aiohttp.ClientSession(timeout=timeout, connector=connector) as self._session:
             yield

@@ -34,7 +34,7 @@ class Prober:
         self._port = port
         request = {"model": model, "prompt": "1", "max_tokens": 1, "temperature": 0}
         self._request = request | ({"priority": _LAST} if _BY_PRIORITY in argv else {})
-        self._deadline = aiohttp.ClientTimeout(total=limits.token_seconds)
+        self._deadline = replies.within(limits.token_seconds)
         self._glance = min(_COUNTERS_SECONDS, limits.token_seconds)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(force_close=True), auto_decompress=False

@@ -1,11 +1,18 @@
 """What others answer over HTTP: no more of it is read than anybody would, and nothing unpacked."""
 
+import math
 from typing import Final
 
 import aiohttp
 
 HEADERS: Final = {"Accept-Encoding": "identity"}
 """What is small must not become large."""
+
+
+def within(seconds: float) -> aiohttp.ClientTimeout:
+    """For the whole of a request, to the moment: aiohttp alone ends what may take 5 s or more only
+    with the next full second of its clock."""
+    return aiohttp.ClientTimeout(total=seconds, ceil_threshold=math.inf)
 
 
 class TooLongError(Exception):
