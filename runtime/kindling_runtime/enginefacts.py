@@ -1,4 +1,4 @@
-"""What the engine tells of its KV cache, once it serves: read once, as it does not change.
+"""What the engine tells of its KV cache, once it serves.
 
 Source: `vllm:cache_config_info` of vLLM 0.33 (v1/metrics/loggers.py): its labels are the fields of
 its CacheConfig after the start.
@@ -11,24 +11,6 @@ from kindling_runtime.contract import EngineFacts
 
 _METRIC = "vllm:cache_config_info"
 _LONGEST_COUNT = 18
-
-
-class EngineTeller:
-    """Asks one engine for its facts, until it has told them."""
-
-    def __init__(self, *, port: int) -> None:
-        self._port = port
-        self._facts: EngineFacts | None = None
-
-    async def facts(self) -> EngineFacts | None:
-        """The facts; None while it does not tell, which is asked again with the next question."""
-        if self._facts is None:
-            self._facts = await self._ask()
-        return self._facts
-
-    async def _ask(self) -> EngineFacts | None:
-        text = await enginemetrics.read(self._port)
-        return None if text is None else told(text)
 
 
 def told(text: str) -> EngineFacts | None:

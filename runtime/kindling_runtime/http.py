@@ -10,7 +10,6 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from kindling_runtime import guests
-from kindling_runtime.answers import Answers
 from kindling_runtime.contract import (
     LIVE_PATH,
     METRICS_PATH,
@@ -20,8 +19,8 @@ from kindling_runtime.contract import (
     LaunchPlan,
     Status,
 )
-from kindling_runtime.enginefacts import EngineTeller
 from kindling_runtime.facts import Facts
+from kindling_runtime.lastknown import LastKnown
 from kindling_runtime.report import Metrics, status
 from kindling_runtime.state import State
 
@@ -60,7 +59,9 @@ def application(
         return web.Response(body=metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()
-    app.router.add_get(STATUS_PATH, _status_page(plan, facts, state))
+    known = LastKnown(port=plan.engine.port)
+    app.on_cleanup.append(lambda _: known.close())
+    app.router.add_get(STATUS_PATH, _status_page(plan, facts, state, known))
     app.router.add_get(STARTED_PATH, startup)
     app.router.add_get(READY_PATH, readiness)
     app.router.add_get(LIVE_PATH, liveness)
@@ -69,16 +70,15 @@ def application(
 
 
 def _status_page(
-    plan: LaunchPlan, facts: Callable[[], Facts], state: Callable[[], State]
+    plan: LaunchPlan, facts: Callable[[], Facts], state: Callable[[], State], known: LastKnown
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
-    port = plan.engine.port
-    answers, teller = Answers(port=port), EngineTeller(port=port)
-
     async def show(_: web.Request) -> web.Response:
         if not state().ready:
             # One that loads has no metrics, one that leaves is busy.
             return document(status(plan, facts()))
-        count, told = await answers.count(), await teller.facts()
+        if not state().misses:
+            await known.refresh()
+        count, told = known.models_answers, known.facts
         return document(status(plan, facts(), models_answers=count, told=told))
 
     return show

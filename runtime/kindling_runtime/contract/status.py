@@ -125,10 +125,10 @@ class Status(_Report, frozen=True, kw_only=True):
 
     `since` is when the phase began, `deadline` when time alone ends it or the present step of the
     drain (both RFC 3339); a ready engine has a deadline while it shows no token. `models_answers`
-    counts the engine's answers at MODELS_PATH since its start, null where it does not tell. `facts`
-    are there once the engine serves, and `traffic` where the plan has a front. `plugins` are all
-    corrections of vLLM that the image has, in place or not; `preflight` is every check that was
-    made. `cache` is the object-store tier, null without one.
+    counts the engine's answers at MODELS_PATH since its start as it told them last, null before.
+    `facts` are there once the engine has told, and `traffic` where the plan has a front. `plugins`
+    are all corrections of vLLM that the image has, in place or not; `preflight` is every check that
+    was made. `cache` is the object-store tier, null without one.
     """
 
     contract_version: int

@@ -13,6 +13,7 @@ import pytest
 from tests.support.engine import pod as pods
 from tests.support.faultpage import Fault, Kind
 
+from kindling_operator.observe import runtimes
 from kindling_runtime.contract import LIVE_PATH, READY_PATH, Drain, ExitCode, Phase, Reason
 
 # Interval, one unanswered glance at the counters, one unanswered token; each look once more for the
@@ -110,6 +111,24 @@ async def test_an_engine_that_is_stopped_by_a_signal_is_found_as_well(
         fault.within(GIVEN_UP_WITHIN + ENDED_WITHIN, "exit 70")
         assert pod.message.startswith("the engine is wedged: it runs and generated no token for")
         assert pod.descendants() == {}
+
+
+async def test_the_operator_is_answered_while_the_engines_server_is_stopped(
+    model: Path, tmp_path: Path
+) -> None:
+    """Before the first look has missed as well, when the pod still counts as ready."""
+    slow = msgspec.structs.replace(pods.PATIENT, token_seconds=45, wedged_seconds=600)
+    async with pods.running(pods.plan_for(model, probe=slow), tmp_path) as pod:
+        status = await pod.reach(Phase.READY)
+        assert status.engine.pid is not None
+        os.kill(status.engine.pid, signal.SIGSTOP)
+
+        for _ in range(3):
+            # As the operator asks, which gives up after READ_SECONDS.
+            assert set(await runtimes.read({"uid": pod.runtime})) == {"uid"}
+        assert await pod.check(READY_PATH) == 200
+        assert await pod.check(LIVE_PATH) == 200
+        assert await pod.metric("kindling_runtime_ready") == 1
 
 
 async def test_an_engine_that_generates_again_is_kept(
